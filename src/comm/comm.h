@@ -1,0 +1,94 @@
+#ifndef COMM_COMM_H
+#define COMM_COMM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/status.h"
+#include "comm/plan.h"
+#include "config/config.h"
+#include "topo/topo.h"
+
+/*
+ * A communicator over in-process ranks: sums buckets of the ranks' gradient arenas, in place, by
+ * the plan of the configured backend. A bucket is a contiguous range, the same in every arena.
+ *
+ * Threads: rank r is driven by one thread at a time (post, wait); different ranks run concurrently.
+ */
+struct comm;
+
+struct comm_bucket {
+    size_t offset, n;  /* elements of the arena */
+    const char *label; /* the layers in it, for messages; must outlive the communicator */
+};
+
+struct comm_args {
+    const struct config_comm *cfg;
+    const struct topo *topo; /* n_devices = n_ranks; must outlive the communicator */
+    int n_ranks;
+    float *const *arenas; /* [n_ranks], must outlive the communicator */
+    const struct comm_bucket *buckets;
+    size_t n_buckets;
+};
+
+struct comm_times {
+    double posted_s, started_s,
+        done_s; /* clock_now_s() of this rank's post, of the first byte moved, of the end */
+};
+
+/*
+ * Plan, build and check the programs for all buckets and start the workers. Everything that can
+ * fail for lack of memory or because of the input fails here; a step allocates nothing. Errors:
+ * ST_INPUT (unknown backend, unfit topology), ST_NOMEM.
+ */
+MUST_CHECK enum status comm_create(const struct comm_args *args, struct comm **out);
+
+/* Stop the workers and release everything; takes NULL. No rank may be inside a call. */
+void comm_destroy(struct comm *c);
+
+/*
+ * Mark bucket `b` of `rank` as written: its gradients may be read and overwritten by the sum from
+ * now on.
+ *
+ * Returns at once; the bytes move as soon as every rank they depend on has posted too. Call once
+ * per rank, bucket and step, from the thread that drives `rank`. The order of buckets may differ
+ * between ranks. Errors: ST_PEER, ST_TIMEOUT if the communicator has already failed; it can then
+ * only be destroyed.
+ */
+MUST_CHECK enum status comm_post(struct comm *c, int rank, size_t b);
+
+/*
+ * Wait until bucket `b` of `rank` holds the sum over all ranks; helps to move bytes meanwhile.
+ * After it the bucket may be posted again. Errors: ST_TIMEOUT after cfg->timeout_s, with the
+ * collective, the bucket and the missing rank logged; ST_PEER when another rank aborted. The
+ * communicator can then only be destroyed.
+ */
+MUST_CHECK enum status comm_wait(struct comm *c, int rank, size_t b);
+
+/* Is bucket `b` of `rank` done? Does not block. */
+bool comm_done(const struct comm *c, int rank, size_t b);
+
+/* Rank `rank` cannot go on: every other rank's post and wait returns ST_PEER from now on. */
+void comm_abort(struct comm *c, int rank, enum status why);
+
+/* When `rank`'s last use of bucket `b` was posted, began and ended. Valid between comm_wait and the
+ * next post. */
+struct comm_times comm_last_times(const struct comm *c, int rank, size_t b);
+
+/* The plan used for bucket `b`; owned by the communicator. */
+const struct plan *comm_plan(const struct comm *c, size_t b);
+
+/* What runs, in a few lines: backend per size class, trees, depth, chunk, bound and bottleneck. */
+void comm_describe(const struct comm *c, FILE *out);
+
+/*
+ * Cut [0, n) into buckets by cfg->buckets: `cut` are the ends of the layers' ranges in arena order
+ * (ascending, the last one is n). Writes at most `n_cuts` buckets (offset and n only) and returns
+ * their number. Never splits a layer.
+ */
+size_t comm_make_buckets(const struct config_comm *cfg, const size_t *cuts, size_t n_cuts,
+                         struct comm_bucket *out);
+
+#endif

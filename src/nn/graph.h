@@ -1,0 +1,174 @@
+#ifndef NN_GRAPH_H
+#define NN_GRAPH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "nn/net.h"
+
+/*
+ * One replica of a network on one device: memory, op library and the passes over the layers.
+ * Replicas of one process that share a `tuning` have identical arenas, layouts and algorithms.
+ *
+ * Threads: one thread at a time drives a graph.
+ */
+struct graph;
+
+/* --- the choice of algorithms and layouts
+ * ---------------------------------------------------------------------- */
+
+/*
+ * What was timed and chosen per layer shape and pass. Made once per process and shared by all
+ * replicas. It is read from and kept in two places: the run's directory (so that a run can be
+ * repeated bitwise) and a cache of the user, keyed by machine, library version, threads, batch and
+ * shape.
+ */
+struct tuning;
+
+/* `cache_path`: the user's cache file; NULL or "" for none. Missing files are fine; damaged ones
+ * are ignored with a warning. Errors: ST_NOMEM. */
+MUST_CHECK enum status tuning_create(const char *cache_path, struct tuning **out);
+void tuning_destroy(struct tuning *t); /* takes NULL */
+/* Add the choices of a file (they win over timing). Errors: ST_INPUT, ST_IO, ST_NOMEM. */
+MUST_CHECK enum status tuning_read(struct tuning *t, const char *path);
+/* Write all choices that were used. Errors: ST_IO. */
+MUST_CHECK enum status tuning_write(const struct tuning *t, const char *path);
+
+/* --- op libraries
+ * ------------------------------------------------------------------------------------------------
+ */
+
+struct nn_ops; /* a library of operations: one slot per layer kind; see nn/ops.h */
+
+/* The op library for a device type ("cpu", "cuda"), or NULL if this build has none. */
+const struct nn_ops *nn_ops_find(const char *device_type);
+const char *nn_ops_version(const struct nn_ops *ops); /* "oneDNN 2.6.3, avx512_core_bf16" */
+
+/* --- building
+ * ------------------------------------------------------------------------------------------------------
+ */
+
+enum graph_dtype {
+    GRAPH_FP32,
+    GRAPH_BF16
+};
+
+struct graph_args {
+    const struct net *net; /* must outlive the graph */
+    const struct nn_ops *ops;
+    struct tuning *tuning; /* must outlive the graph */
+    const size_t *
+        batches; /* the batch sizes that will be run, descending; forward(n) works for these only */
+    size_t n_batches;
+    bool training;            /* false: forward only */
+    enum graph_dtype compute; /* bf16: activations and products; the arenas stay fp32 */
+    int n_threads;            /* of the op library */
+    uint64_t seed;            /* dropout */
+    int rank;                 /* dropout: ranks differ */
+};
+
+/*
+ * Build a replica: choose algorithms and layouts, allocate activations. Call it from the thread
+ * that will drive it (pages are placed near their first writer). Errors: ST_NOMEM; ST_UNSUPPORTED
+ * with layer and shape.
+ */
+MUST_CHECK enum status graph_create(const struct graph_args *args, struct graph **out);
+void graph_destroy(struct graph *g); /* takes NULL */
+
+/* --- arenas
+ * --------------------------------------------------------------------------------------------------------
+ */
+
+/*
+ * Parameters and gradients live in one flat fp32 arena each, in the order in which backward
+ * finishes them, in the layout of the op library (padding is zero and stays zero under SGD). The
+ * caller owns the arenas.
+ */
+struct graph_param {
+    int param; /* index into the net's parameters */
+    size_t offset,
+        n; /* range in the arenas, n >= the canonical count; offset is a multiple of 16 elements */
+};
+
+size_t graph_arena_n(const struct graph *g);
+int graph_n_params(const struct graph *g);
+struct graph_param graph_param(const struct graph *g,
+                               int i); /* ascending offsets: backward order */
+
+/* Where weights are read and gradients written from now on; both [graph_arena_n], 64-byte aligned.
+ * `grads` may be NULL without training. */
+void graph_bind(struct graph *g, const float *params, float *grads);
+
+/* Tell the graph that the bound parameters have changed; the next forward refreshes what it derives
+ * from them. */
+void graph_params_changed(struct graph *g);
+
+/* Fill `params` (an arena) with the start values; a pure function of net and seed. */
+void graph_init_params(const struct graph *g, uint64_t seed, float *params);
+
+/* Convert between an arena and the canonical order (net_param order, row-major, concatenated;
+ * net_param_elements values). */
+MUST_CHECK enum status graph_export(const struct graph *g, const float *arena, float *canonical);
+MUST_CHECK enum status graph_import(const struct graph *g, const float *canonical, float *arena);
+
+/* State outside the arenas: running means and variances of all batch norms, in layer order.
+ * Canonical fp32. */
+size_t graph_state_n(const struct graph *g);
+float *graph_state(struct graph *g);
+
+/* --- passes
+ * --------------------------------------------------------------------------------------------------------
+ */
+
+struct graph_result {
+    double loss_sum;   /* sum over the samples, not their mean */
+    size_t top1, top5; /* correct samples */
+    size_t n;
+};
+
+/*
+ * Called around layers. `i` is an index for graph_param(). before_forward: parameter i is about to
+ * be read (it may wait for it); after_backward: the gradient of parameter i is written. Either may
+ * be NULL; an error ends the pass.
+ */
+struct graph_hooks {
+    void *ctx;
+    enum status (*before_forward)(void *ctx, int i);
+    enum status (*after_backward)(void *ctx, int i);
+};
+
+/*
+ * Forward pass over x[n,C,H,W] (canonical fp32) and labels[n], n one of the built batch sizes. In
+ * training mode batch norm uses and updates batch statistics and dropout drops by (seed, rank,
+ * step). Errors: a hook's; ST_INPUT for a label out of range (nothing is written past the logits).
+ */
+MUST_CHECK enum status graph_forward(struct graph *g, const float *x, const int32_t *labels,
+                                     size_t n, bool training, uint64_t step,
+                                     const struct graph_hooks *hooks, struct graph_result *out);
+
+/*
+ * Backward pass of the last training forward: overwrites the gradient arena with `scale` times the
+ * gradient of the *sum* of the samples' losses. Errors: a hook's.
+ */
+MUST_CHECK enum status graph_backward(struct graph *g, float scale,
+                                      const struct graph_hooks *hooks);
+
+/* --- what it costs
+ * ----------------------------------------------------------------------------------------------------
+ */
+
+struct graph_memory {
+    size_t activations, gradients_of_activations, workspace, derived_weights; /* bytes */
+};
+struct graph_memory graph_memory(const struct graph *g);
+
+/* Name of the layer of graph_param(g, i), for messages. */
+const char *graph_param_name(const struct graph *g, int i);
+
+/* The first layer (in forward order) whose last output holds a non-finite value, or NULL. Slow; for
+ * error messages. */
+const char *graph_find_nonfinite(const struct graph *g);
+
+#endif
