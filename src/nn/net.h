@@ -106,7 +106,7 @@ struct param {
 };
 
 struct pool_desc {
-    size_t kernel, stride, pad;
+    size_t kernel, stride, pad; /* stride 0 means kernel */
     bool ceil_mode, count_padding;
 };
 
@@ -134,14 +134,16 @@ int net_pad_channels(struct net *n, int x, size_t channels, size_t stride);
 
 /*
  * End the network: the mean of the softmax cross-entropy of x[N, classes] against the labels.
+ * It becomes the last layer, "loss", with an output of 1x1x1.
  * Checks that every value is used (a layer whose output feeds nothing would never get a gradient)
  * and that x has `classes` elements. Errors: ST_INPUT with the layer's name; ST_NOMEM; or the first
  * error of a builder function.
  */
 MUST_CHECK enum status net_finish(struct net *n, int x, int classes);
 
-/* Change how the last made layer's parameter `role` starts (defaults: He for conv and dense
- * weights, see net.c). */
+/* Change how the last made layer's parameter `role` starts. Defaults: conv weights normal with
+ * deviation sqrt(2 / fan_out), dense weights with sqrt(2 / fan_in) (He et al. 2015); gamma 1, beta
+ * and biases 0. */
 void net_init_last(struct net *n, enum param_role role, float std, float bound, float value);
 
 const char *net_name(const struct net *n);
@@ -151,7 +153,8 @@ int net_n_params(const struct net *n);
 const struct param *net_param(const struct net *n, int i);
 size_t net_param_elements(const struct net *n); /* the field's parameter count */
 int net_classes(const struct net *n);
-double net_forward_flops(const struct net *n); /* per sample; a multiply-add is 2 */
+/* Per sample, convolutions and dense layers only, as the field counts; a multiply-add is 2. */
+double net_forward_flops(const struct net *n);
 
 /* A table for people: layer, output shape, parameters, FLOPs. */
 void net_print(const struct net *n, FILE *out);
