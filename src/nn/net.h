@@ -128,6 +128,7 @@ int net_global_pool(struct net *n, int x);
 int net_dense(struct net *n, int x, const char *name, size_t units, bool bias);
 int net_add(struct net *n, int a, int b);
 int net_concat(struct net *n, const int *x, int n_x); /* along C */
+/* y = x · (k + alpha / size · sum of x² over the `size` channels around this one)^-beta */
 int net_lrn(struct net *n, int x, size_t size, double alpha, double beta, double k);
 int net_dropout(struct net *n, int x, double rate); /* rate 0 returns x */
 int net_pad_channels(struct net *n, int x, size_t channels, size_t stride);
@@ -153,7 +154,8 @@ int net_n_params(const struct net *n);
 const struct param *net_param(const struct net *n, int i);
 size_t net_param_elements(const struct net *n); /* the field's parameter count */
 int net_classes(const struct net *n);
-/* Per sample, convolutions and dense layers only, as the field counts; a multiply-add is 2. */
+/* Per sample, the products of convolutions and dense layers as the field counts them; a
+ * multiply-add is 2. */
 double net_forward_flops(const struct net *n);
 
 /* A table for people: layer, output shape, parameters, FLOPs. */

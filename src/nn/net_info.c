@@ -5,22 +5,15 @@
 
 #include "nn/net.h"
 
-/*
- * The products of a layer for one sample: convolutions and dense layers with their biases. The
- * rest, elementwise or pooling, is left out as the field does; it is bound by memory.
- */
+/* The products of a layer for one sample; all else is bound by memory and not counted. */
 static uint64_t layer_flops(const struct net *n, const struct layer *l)
 {
-    uint64_t n_out = (uint64_t)l->out.c * l->out.h * l->out.w, per_out = 0;
+    uint64_t pixels = (uint64_t)l->out.h * l->out.w;
 
     if (l->kind != LAYER_CONV2D && l->kind != LAYER_DENSE) {
         return 0;
     }
-    for (int i = 0; i < l->n_params; i++) {
-        const struct param *p = net_param(n, l->params[i]);
-        per_out += p->role == PARAM_WEIGHT ? 2 * (uint64_t)(p->n / p->dims[0]) : 1;
-    }
-    return n_out * per_out;
+    return 2 * pixels * net_param(n, l->params[0])->n;
 }
 
 static size_t layer_param_elements(const struct net *n, const struct layer *l)
