@@ -101,13 +101,21 @@ MUST_CHECK enum status plan_create(const char *backend, const struct topo *t,
                                    const struct plan_request *q, struct plan **out);
 void plan_destroy(struct plan *p); /* takes NULL */
 
-/* --- For planners
- * ------------------------------------------------------------------------------------------- */
+/* --- For planners --- */
 
 /* Append a tree without edges: every parent -1. `*out` is valid until the next call. Errors:
  * ST_NOMEM. */
 MUST_CHECK enum status plan_add_tree(struct plan *p, int root, struct share share,
                                      struct tree **out);
+
+/*
+ * Append a relay, a node without a contribution that runs on `vertex`; call before the first tree.
+ * `*node` is its number. Errors: ST_NOMEM.
+ */
+MUST_CHECK enum status plan_add_relay(struct plan *p, int vertex, int *node);
+
+/* Hang `node` under `parent` in every pass that the tree has. */
+void tree_set_parent(struct tree *t, int node, int parent);
 
 /*
  * Give every edge that has no path yet the cheapest one in `t` (fewest links, then the fattest)
@@ -116,11 +124,14 @@ MUST_CHECK enum status plan_add_tree(struct plan *p, int root, struct share shar
  */
 MUST_CHECK enum status plan_route(struct plan *p, const struct topo *t);
 
+/* Does the collective have a pass towards the roots, or one away from them? */
+bool collective_has_up(enum collective c);
+bool collective_has_down(enum collective c);
+
 /* num/den in lowest terms; den > 0. */
 struct share share_make(int64_t num, int64_t den);
 
-/* --- For everybody
- * -------------------------------------------------------------------------------------------- */
+/* --- For everybody --- */
 
 /*
  * Check a plan against its topology: trees span, shares are positive and sum to exactly 1, roots
