@@ -113,6 +113,8 @@ struct config {
     struct config_log log;
     struct config_debug debug;
     char *file; /* the path that was read, "" for pure defaults */
+    int *lines; /* private, for messages: by key, the line of `file`, 0 for a default, -1 for a
+                   config_set */
 };
 
 /*

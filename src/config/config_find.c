@@ -1,0 +1,112 @@
+#include "config/config_find.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/text.h"
+
+/* Take `path` (owned) as the answer if it is there. NULL stands for a failed allocation. */
+static enum status try_path(char *path, char **out)
+{
+    struct stat info;
+
+    if (path == NULL) {
+        return log_fail(ST_NOMEM, "no memory for the path of the config file, free some");
+    }
+    if (stat(path, &info) == 0) {
+        *out = path;
+        return ST_OK;
+    }
+    mem_free(path);
+    return ST_OK;
+}
+
+static enum status try_folder(const char *folder, const char *name, char **out)
+{
+    TRY(try_path(mem_printf("%s/%s", folder, name), out));
+    if (*out == NULL) {
+        TRY(try_path(mem_printf("%s/%s.ini", folder, name), out));
+    }
+    return ST_OK;
+}
+
+/* Cut the last component off; false when none is left. */
+static bool go_up(char *path)
+{
+    char *slash = strrchr(path, '/');
+
+    if (slash == NULL) {
+        return false;
+    }
+    *slash = '\0';
+    return true;
+}
+
+/* The `configs` folders above the program: of the source tree it was built in, or of its install
+ * prefix. */
+static enum status try_program(const char *name, char **out)
+{
+    char here[PATH_MAX], folder[PATH_MAX + 32];
+    ssize_t n = readlink("/proc/self/exe", here, sizeof here - 1);
+
+    here[n > 0 ? n : 0] = '\0';
+    while (*out == NULL && go_up(here)) {
+        (void)snprintf(folder, sizeof folder, "%s/configs", here);
+        TRY(try_folder(folder, name, out));
+        if (*out == NULL) {
+            (void)snprintf(folder, sizeof folder, "%s/share/espalier/configs", here);
+            TRY(try_folder(folder, name, out));
+        }
+    }
+    return ST_OK;
+}
+
+/* Log that there is no such file, with the nearest name in `configs`. */
+static enum status not_found(const char *name)
+{
+    DIR *dir = opendir("configs");
+    char near[NAME_MAX + 1] = "";
+    size_t best = 2 + strlen(name) / 3;
+
+    for (struct dirent *e; dir != NULL && (e = readdir(dir)) != NULL;) {
+        size_t d = text_distance(name, e->d_name), n = strlen(e->d_name);
+        if (n > 4 && strcmp(e->d_name + n - 4, ".ini") == 0 && d < best) {
+            best = d;
+            (void)snprintf(near, sizeof near, "%s", e->d_name);
+        }
+    }
+    if (dir != NULL) {
+        (void)closedir(dir);
+    }
+    if (near[0] != '\0') {
+        return log_fail(ST_INPUT, "no such config file, %s, did you mean configs/%s?", name, near);
+    }
+    return log_fail(ST_INPUT, "no such config file, %s, give a path, or a name in configs/", name);
+}
+
+enum status config_find_file(const char *name, char **out)
+{
+    char *found = NULL;
+    enum status st = try_path(mem_strdup(name), &found);
+
+    if (st == ST_OK && found == NULL && name[0] != '\0' && strchr(name, '/') == NULL) {
+        st = try_folder("configs", name, &found);
+        if (st == ST_OK && found == NULL) {
+            st = try_program(name, &found);
+        }
+    }
+    if (st == ST_OK && found == NULL) {
+        st = not_found(name);
+    }
+    if (st == ST_OK) {
+        *out = found;
+    }
+    return st;
+}
