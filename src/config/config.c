@@ -7,7 +7,6 @@
 #include "base/mem.h"
 #include "config/config_find.h"
 #include "config/config_lines.h"
-#include "config/config_show.h"
 #include "config/config_suggest.h"
 #include "config/config_value.h"
 
@@ -216,21 +215,9 @@ enum status config_set(struct config *cfg, const char *assignment)
 
 /* --- writing */
 
-/* A value after its key: a blank only where something follows. */
-struct value_writer {
-    FILE *out;
-    bool begun;
-};
-
-static void write_piece(void *ctx, const char *piece)
+static void put_file(void *ctx, const char *piece)
 {
-    struct value_writer *w = ctx;
-
-    if (!w->begun && piece[0] != '\0') {
-        (void)fputc(' ', w->out);
-        w->begun = true;
-    }
-    (void)fputs(piece, w->out);
+    (void)fputs(piece, ctx);
 }
 
 void config_write(const struct config *cfg, FILE *out)
@@ -243,8 +230,8 @@ void config_write(const struct config *cfg, FILE *out)
             (void)fprintf(out, "%s[%s]\n", i > 0 ? "\n" : "", k->section);
             section = k->section;
         }
-        (void)fprintf(out, "%s =", k->name);
-        config_show_value(cfg, k, write_piece, &(struct value_writer){out, false});
+        (void)fprintf(out, "%s = ", k->name);
+        config_value_emit(cfg, k, put_file, out);
         (void)fputc('\n', out);
     }
 }
