@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "config/config_find.h"
 #include "config/config_lines.h"
+#include "config/config_show.h"
 #include "config/config_suggest.h"
 #include "config/config_value.h"
 
@@ -215,9 +216,21 @@ enum status config_set(struct config *cfg, const char *assignment)
 
 /* --- writing */
 
-static void put_file(void *ctx, const char *piece)
+/* A value after its key: a blank only where something follows. */
+struct value_writer {
+    FILE *out;
+    bool begun;
+};
+
+static void write_piece(void *ctx, const char *piece)
 {
-    (void)fputs(piece, ctx);
+    struct value_writer *w = ctx;
+
+    if (!w->begun && piece[0] != '\0') {
+        (void)fputc(' ', w->out);
+        w->begun = true;
+    }
+    (void)fputs(piece, w->out);
 }
 
 void config_write(const struct config *cfg, FILE *out)
@@ -230,8 +243,8 @@ void config_write(const struct config *cfg, FILE *out)
             (void)fprintf(out, "%s[%s]\n", i > 0 ? "\n" : "", k->section);
             section = k->section;
         }
-        (void)fprintf(out, "%s = ", k->name);
-        config_value_emit(cfg, k, put_file, out);
+        (void)fprintf(out, "%s =", k->name);
+        config_show_value(cfg, k, write_piece, &(struct value_writer){out, false});
         (void)fputc('\n', out);
     }
 }

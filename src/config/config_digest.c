@@ -1,4 +1,4 @@
-#include "config/config_value.h"
+#include "config/config_show.h"
 
 /* FNV-1a, 64 bits. */
 static void hash(void *ctx, const char *piece)
@@ -19,7 +19,7 @@ uint64_t config_digest(const struct config *cfg)
         if (!(k->flags & KEY_LOCAL)) {
             hash(&h, k->name);
             hash(&h, "=");
-            config_value_emit(cfg, k, hash, &h);
+            config_show_value(cfg, k, hash, &h);
             hash(&h, "\n");
         }
     }

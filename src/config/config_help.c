@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "config/config_value.h"
+#include "config/config_show.h"
 
 void config_help(FILE *out)
 {
@@ -8,15 +8,15 @@ void config_help(FILE *out)
 
     for (size_t i = 0; i < config_table_n(); i++) {
         const struct config_key *k = config_table_at(i);
-        char range[160];
+        char range[CONFIG_RANGE_BYTES];
 
         if (strcmp(section, k->section) != 0) {
             section = k->section;
             (void)fprintf(out, "%s[%s] %s\n", i > 0 ? "\n" : "", section,
                           config_table_section_help(section));
         }
-        (void)config_value_range(k, range);
+        (void)config_show_range(k, range);
         (void)fprintf(out, "  %s = %s\n      %s\n      %s%s%s\n", k->name, k->fallback, k->help,
-                      config_value_type(k), range[0] != '\0' ? ": " : "", range);
+                      config_show_type(k), range[0] != '\0' ? ": " : "", range);
     }
 }

@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "config/config_value.h"
+#include "config/config_show.h"
 
 static const char intro[] =
     "# Configuration\n"
@@ -43,17 +43,17 @@ void config_markdown(FILE *out)
     (void)fputs(intro, out);
     for (size_t i = 0; i < config_table_n(); i++) {
         const struct config_key *k = config_table_at(i);
-        char range[160];
+        char range[CONFIG_RANGE_BYTES];
 
         if (strcmp(section, k->section) != 0) {
             section = k->section;
             (void)fprintf(out, "\n## [%s]\n\n%s\n\n", section, config_table_section_help(section));
             (void)fputs("| Key | Default | Takes | Meaning |\n|---|---|---|---|\n", out);
         }
-        (void)config_value_range(k, range);
+        (void)config_show_range(k, range);
         (void)fprintf(out, "| `%s` | ", k->name);
         (void)fprintf(out, k->fallback[0] != '\0' ? "`%s`" : "%s", k->fallback);
-        (void)fprintf(out, " | %s%s", config_value_type(k), range[0] != '\0' ? ": " : "");
+        (void)fprintf(out, " | %s%s", config_show_type(k), range[0] != '\0' ? ": " : "");
         put_cell(range, out);
         (void)fputs(" | ", out);
         put_cell(k->help, out);

@@ -2,6 +2,7 @@
 #define TOPO_TOPO_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/status.h"
@@ -77,11 +78,27 @@ MUST_CHECK enum status topo_mesh(int n, int64_t bytes_per_s, int64_t latency_ns,
 MUST_CHECK enum status topo_read(const char *path, struct topo **out);
 
 /*
+ * Read a topology by name or path: an existing file or anything with a '/' is a path, another word
+ * the file `topologies/<name>.topo`. Errors: as topo_read.
+ */
+MUST_CHECK enum status topo_open(const char *name, struct topo **out);
+
+/* The same from a text of `n` bytes that a zero byte follows; the text is cut up. `path` is for
+ * messages. */
+MUST_CHECK enum status topo_parse(const char *path, char *text, size_t n, struct topo **out);
+
+/*
  * The sub-topology of the devices `ranks` (indices into devices, in the new rank order); the other
  * devices are dropped with their links, switches stay. Errors: ST_NOMEM, ST_INPUT (unknown or
  * repeated rank).
  */
 MUST_CHECK enum status topo_subset(const struct topo *t, const int *ranks, int n,
                                    struct topo **out);
+
+/*
+ * The topology with only the links whose kind is named in `kinds`, a list with commas such as
+ * "nvlink" or "pcie,qpi"; all vertices stay. Errors: ST_NOMEM, ST_INPUT (a kind that no link has).
+ */
+MUST_CHECK enum status topo_keep_links(const struct topo *t, const char *kinds, struct topo **out);
 
 #endif

@@ -48,6 +48,16 @@ static inline bool testing_failed(void)
     return testing_messages()[0] != '\0';
 }
 
+static inline size_t testing_n_messages(void)
+{
+    size_t n = 0;
+
+    for (const char *p = testing_messages(); *p != '\0'; p++) {
+        n += *p == '\n';
+    }
+    return n;
+}
+
 /* Run `work` with stderr caught in testing_messages. */
 static inline enum status testing_catch(enum status (*work)(void *), void *ctx)
 {

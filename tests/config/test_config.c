@@ -164,4 +164,5 @@ Test(config, failed_allocations_leak_nothing)
         config_fini(&cfg);
         cr_assert_eq(mem_live(), 0, "allocation %zu leaks", k);
     }
+    (void)unlink(testing_path());
 }

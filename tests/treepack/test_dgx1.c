@@ -1,0 +1,236 @@
+/* Every connected class of sub-topologies of DGX-1P and DGX-1V with 3 to 8 GPUs. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "comm/treepack/bound.h"
+#include "comm/treepack/pack.h"
+#include "comm/treepack/strength.h"
+#include "topo/topo.h"
+
+struct machine {
+    struct topo *t; /* NVLink only */
+    int lanes[8][8];
+};
+
+static void machine_open(struct machine *m, const char *name)
+{
+    char path[512];
+    struct topo *t;
+
+    (void)snprintf(path, sizeof path, "%s/topologies/%s.topo", TEST_SOURCE_DIR, name);
+    cr_assert_eq(topo_read(path, &t), ST_OK);
+    cr_assert_eq(topo_keep_links(t, "nvlink", &m->t), ST_OK);
+    topo_destroy(t);
+    memset(m->lanes, 0, sizeof m->lanes);
+    for (int i = 0; i < m->t->n_links; i++) {
+        const struct topo_link *l = &m->t->links[i];
+        m->lanes[l->from][l->to] = l->lanes;
+    }
+}
+
+struct sub {
+    int n, ranks[8];
+    int lanes[8][8];
+};
+
+static struct sub sub_of(const struct machine *m, unsigned mask)
+{
+    struct sub s = {0};
+
+    for (int r = 0; r < 8; r++) {
+        if (mask >> r & 1) {
+            s.ranks[s.n++] = r;
+        }
+    }
+    for (int i = 0; i < s.n; i++) {
+        for (int j = 0; j < s.n; j++) {
+            s.lanes[i][j] = m->lanes[s.ranks[i]][s.ranks[j]];
+        }
+    }
+    return s;
+}
+
+static bool connected(const struct sub *s)
+{
+    unsigned seen = 1, before = 0;
+
+    while (seen != before) {
+        before = seen;
+        for (int i = 0; i < s->n; i++) {
+            for (int j = 0; j < s->n; j++) {
+                if (seen >> i & 1 && s->lanes[i][j] > 0) {
+                    seen |= 1U << j;
+                }
+            }
+        }
+    }
+    return seen == (1U << s->n) - 1;
+}
+
+/* Is there a renumbering that turns a into b? */
+static bool extend(const struct sub *a, const struct sub *b, int *map, int k)
+{
+    if (k == a->n) {
+        return true;
+    }
+    for (int v = 0; v < a->n; v++) {
+        bool fits = true;
+        for (int i = 0; i < k && fits; i++) {
+            fits = map[i] != v && a->lanes[i][k] == b->lanes[map[i]][v];
+        }
+        map[k] = v;
+        if (fits && extend(a, b, map, k + 1)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int classes(const struct machine *m, struct sub *out)
+{
+    int n = 0;
+
+    for (unsigned mask = 1; mask < 256; mask++) {
+        struct sub s = sub_of(m, mask);
+        bool known = false;
+        int map[8];
+        if (s.n < 3 || !connected(&s)) {
+            continue;
+        }
+        for (int i = 0; i < n && !known; i++) {
+            known = out[i].n == s.n && extend(&s, &out[i], map, 0);
+        }
+        if (!known) {
+            out[n++] = s;
+        }
+    }
+    return n;
+}
+
+/* By brute force, in lanes. */
+static int64_t least_cut(const struct sub *s)
+{
+    int64_t best = INT64_MAX;
+
+    for (unsigned side = 1; side < (1U << s->n) - 1; side++) {
+        int64_t c = 0;
+        for (int i = 0; i < s->n; i++) {
+            for (int j = 0; j < s->n; j++) {
+                c += (side >> i & 1) && !(side >> j & 1) ? s->lanes[i][j] : 0;
+            }
+        }
+        best = c < best ? c : best;
+    }
+    return best;
+}
+
+static void try_partitions(const struct sub *s, int *part, int k, int n_parts, struct frac *best)
+{
+    if (k < s->n) {
+        for (int p = 0; p <= n_parts; p++) {
+            part[k] = p;
+            try_partitions(s, part, k + 1, p == n_parts ? n_parts + 1 : n_parts, best);
+        }
+        return;
+    }
+    if (n_parts > 1) {
+        int64_t c = 0;
+        for (int i = 0; i < s->n; i++) {
+            for (int j = 0; j < i; j++) {
+                c += part[i] != part[j] ? s->lanes[i][j] : 0;
+            }
+        }
+        struct frac f = frac_make(c, n_parts - 1);
+        if (frac_compare(f, *best) < 0) {
+            *best = f;
+        }
+    }
+}
+
+static struct frac least_quotient(const struct sub *s)
+{
+    struct frac best = {INT32_MAX, 1};
+    int part[8];
+
+    try_partitions(s, part, 0, 0, &best);
+    return best;
+}
+
+/* Units of the lattice as lanes. */
+static struct frac in_lanes(const struct lattice *l, struct frac rate, int64_t lane)
+{
+    return frac_make(rate.num * l->unit.num, rate.den * l->unit.den * lane);
+}
+
+static void check_broadcast(const struct lattice *l, const struct sub *s, int64_t lane)
+{
+    for (int root = 0; root < s->n; root++) {
+        struct bound b;
+        struct packing p;
+        int64_t demand[8] = {0}, sum = 0;
+        cr_assert_eq(bound_broadcast(l, root, &b), ST_OK);
+        cr_assert_eq(frac_compare(in_lanes(l, b.rate, lane), (struct frac){least_cut(s), 1}), 0);
+        demand[root] = b.rate.num;
+        cr_assert_eq(pack_trees(l, demand, PACK_SHALLOW, 0, &p), ST_OK);
+        for (size_t i = 0; i < p.n; i++) {
+            sum += p.trees[i].weight;
+        }
+        cr_assert_eq(sum, b.rate.num);
+        packing_fini(&p);
+        bound_fini(&b);
+    }
+}
+
+static void check_strength(const struct topo *t, const struct lattice *l, const struct sub *s,
+                           int64_t lane)
+{
+    int64_t held[64][2];
+    int edges[64], rev[64], n = 0;
+    struct bound b;
+
+    cr_assert(lattice_pair(l, t, rev));
+    for (int i = 0; i < l->m; i++) {
+        if (rev[i] > i) {
+            edges[n++] = i;
+        }
+    }
+    cr_assert_eq(strength_bound(l, edges, n, 0, &b, held), ST_OK);
+    cr_assert_eq(frac_compare(in_lanes(l, b.rate, lane), least_quotient(s)), 0);
+    bound_fini(&b);
+}
+
+static void check_machine(const char *name, int expected, int64_t lane)
+{
+    struct machine m;
+    struct sub list[64];
+    int n;
+
+    machine_open(&m, name);
+    n = classes(&m, list);
+    cr_assert_eq(n, expected, "%s: %d classes", name, n);
+    for (int i = 0; i < n; i++) {
+        struct topo *t;
+        struct lattice *l;
+        cr_assert_eq(topo_subset(m.t, list[i].ranks, list[i].n, &t), ST_OK);
+        cr_assert_eq(lattice_create(t, &l), ST_OK);
+        cr_assert_eq(l->n, list[i].n, "switches without links are dropped");
+        check_broadcast(l, &list[i], lane);
+        check_strength(t, l, &list[i], lane);
+        lattice_destroy(l);
+        topo_destroy(t);
+    }
+    topo_destroy(m.t);
+    cr_assert_eq(mem_live(), 0);
+}
+
+Test(dgx1, p100_bounds_equal_brute_force)
+{
+    check_machine("dgx1p", 14, 20000000000);
+}
+
+Test(dgx1, v100_bounds_equal_brute_force)
+{
+    check_machine("dgx1v", 46, 25000000000);
+}
