@@ -20,8 +20,18 @@ enum data_split {
 
 /*
  * Open one split of the configured dataset and check it whole: file lengths against headers, images
- * against labels, labels against the class count. Errors: ST_INPUT naming file, field, expected and
- * found value and the remedy; ST_NOMEM.
+ * against labels, labels against the class count, test images against the shape of the training
+ * images. `cfg` is not needed afterwards.
+ *
+ * Files may be compressed with gzip whatever their names are. `idx` takes images [n, h, w] and
+ * [n, c, h, w]; with data.classes = 0 it has as many classes as its training labels show. Where
+ * data.mean and data.std are empty, `idx` uses 0.5 and 0.5. Padding of pad_to and crop_pad is
+ * pixels of value 0 before normalisation, and pad_to keeps the image in the middle. A synthetic
+ * sample is a function of (seed, split, index), its class is index mod classes; unless given there
+ * are 10 classes, 2048 and 512 samples of 3x32x32.
+ *
+ * Errors: ST_INPUT naming file, field, expected and found value and the remedy; ST_IO when the disk
+ * fails; ST_NOMEM.
  */
 MUST_CHECK enum status dataset_open(const struct config_data *cfg, enum data_split split,
                                     uint64_t seed, struct dataset **out);
@@ -67,7 +77,7 @@ void schedule_order(size_t n, bool shuffle, uint64_t seed, uint64_t epoch, uint3
 struct loader;
 
 struct batch {
-    const float *x; /* [n, C, H, W], normalised and augmented; valid until the next loader_next */
+    const float *x; /* [n, C, H, W], ready for the net; valid until loader_next or loader_start */
     const int32_t *labels; /* [n] */
     size_t n;              /* may be 0 in an epoch's last step */
     size_t n_global;       /* samples of the whole step */

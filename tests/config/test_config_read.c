@@ -101,8 +101,8 @@ Test(config_read, harmless_forms_are_the_same)
         "[train]\r\nepochs = 30\r\n\r\n[data]\r\npath = /my data/a#b;c\r\nmean = 0.5, 0.25\r\n",
         "\xEF\xBB\xBF[train]\nepochs=30\n[data]\npath=/my data/a#b;c\nmean=0.5,0.25\n",
         "\xEF\xBB\xBF[train]\r\nepochs=30\r\n[data]\r\npath=/my data/a#b;c\r\nmean=0.5,0.25",
-        "\t[train]\n\tepochs\t=\t30\t\n  [data]  \n\n\tpath = /my "
-        "data/a#b;c\t\nmean\t=0.5\t,0.25\n",
+        ("\t[train]\n\tepochs\t=\t30\t\n  [data]  \n\n\tpath = /my data/a#b;c\t\n"
+         "mean\t=0.5\t,0.25\n"),
         "[train]\nepochs = 30 # x\n[data] ; y\npath = /my data/a#b;c ; z\nmean = 0.5, 0.25\t#",
         "# [x]\n; y\n[train] # a = b\nepochs=30;\n",
         "[train]\nepochs = 30 ; x # y\n[data]\npath = \"/my data/a#b;c\" # \"q\"\nmean = 0.5,0.25",
