@@ -20,7 +20,7 @@ struct args {
     const struct args_flag *flags;
     size_t n_flags;
     int argc;
-    char *const *argv;
+    const char *const *argv;
     int at; /* the next word */
 };
 

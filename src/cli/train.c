@@ -1,5 +1,4 @@
 /* train: trains the network of a config file. See --help. */
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -69,13 +68,14 @@ static enum status train(const struct config *cfg, bool dry_run)
     if (dry_run) {
         config_write(cfg, stdout);
         (void)fputc('\n', stdout);
+    } else {
+        (void)printf("config            %s\n", cfg->file);
     }
+    TRY(args_flush_stdout()); /* lost output is found before the work is done */
     st = trainer_create(cfg, dry_run, &t);
-    if (st == ST_OK) {
+    if (st == ST_OK && dry_run) {
         trainer_describe(t, stdout);
-        st = args_flush_stdout();
-    }
-    if (st == ST_OK && !dry_run) {
+    } else if (st == ST_OK) {
         running = t;
         st = trainer_run(t, &summary);
         running = NULL;
@@ -84,7 +84,7 @@ static enum status train(const struct config *cfg, bool dry_run)
     return st;
 }
 
-static enum status run(int argc, char *const *argv)
+static enum status run(int argc, const char *const *argv)
 {
     struct train_options options;
     struct config cfg = {0};
@@ -108,7 +108,7 @@ int main(int argc, char **argv)
     enum status st;
 
     catch_signals();
-    st = run(argc, argv);
+    st = run(argc, (const char *const *)argv);
     if (st == ST_OK) {
         st = args_flush_stdout();
     }

@@ -105,7 +105,7 @@ static enum status take_flag(struct train_options *o, const struct args_flag *f,
     }
 }
 
-enum status train_options_parse(int argc, char *const *argv, struct train_options *o)
+enum status train_options_parse(int argc, const char *const *argv, struct train_options *o)
 {
     struct args a = {flags, N_FLAGS, argc, argv, 1};
     const struct args_flag *f;

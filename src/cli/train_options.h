@@ -17,7 +17,8 @@ struct train_options {
 };
 
 /* Errors: ST_BADARG, ST_NOMEM; logged. `o` must then be released too. */
-MUST_CHECK enum status train_options_parse(int argc, char *const *argv, struct train_options *o);
+MUST_CHECK enum status train_options_parse(int argc, const char *const *argv,
+                                           struct train_options *o);
 void train_options_fini(struct train_options *o);
 
 /*
