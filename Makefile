@@ -4,7 +4,7 @@
 PRESET ?= release
 BUILD   = build/$(PRESET)
 PROGRAMS = train commbench topo
-SOURCES = $(shell find src models tests -name '*.[ch]' -o -name '*.cu')
+SOURCES = $(shell find src models tests experiments -name '*.[ch]' -o -name '*.cu')
 CLANG_FORMAT = clang-format-14
 CTEST   = ctest --test-dir $(BUILD) -j2 --output-on-failure
 
