@@ -1,6 +1,7 @@
 #include "models/models.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "base/log.h"
 #include "base/text.h"
@@ -26,14 +27,25 @@ const struct model_ops *model_at(size_t i)
     return i < N_MODELS ? models[i] : NULL;
 }
 
-static enum status unknown_name(const char *name)
+/* Half a name, such as "resnet", means the first that starts so; else the one most like it. */
+static const char *nearest_name(const char *text)
 {
-    const char *names[N_MODELS], *nearest;
+    const char *names[N_MODELS];
+    size_t length = strlen(text);
 
     for (size_t i = 0; i < N_MODELS; i++) {
         names[i] = models[i]->name;
+        if (length > 0 && strncasecmp(names[i], text, length) == 0) {
+            return names[i];
+        }
     }
-    nearest = text_nearest(name, names, N_MODELS);
+    return text_nearest(text, names, N_MODELS);
+}
+
+static enum status unknown_name(const char *name)
+{
+    const char *nearest = nearest_name(name);
+
     if (nearest != NULL) {
         return log_fail(ST_INPUT, "unknown model '%s', model.name, did you mean '%s'?", name,
                         nearest);

@@ -1,4 +1,5 @@
 #include <criterion/criterion.h>
+#include <criterion/redirect.h>
 #include <math.h>
 #include <string.h>
 
@@ -286,6 +287,30 @@ Test(models, what_a_section_gets_wrong_is_refused)
     }
     cr_assert_null(n);
     cr_assert_eq(mem_live(), 0);
+}
+
+Test(models, an_unknown_name_is_answered_with_the_nearest, .init = cr_redirect_stderr)
+{
+    static const char *const names[][2] = {{"resnet", "resnet20"},
+                                           {"ResNet5", "resnet56"},
+                                           {"resnet19", "resnet18"},
+                                           {"lnet", "lenet"}};
+    struct net *n;
+    FILE *f;
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct config_model m = section(names[i][0], "projection");
+        cr_assert_eq(model_create(&m, (struct shape){3, 32, 32}, 10, &n), ST_INPUT);
+    }
+    fflush(stderr);
+    f = cr_get_redirected_stderr();
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char line[256], want[64];
+
+        snprintf(want, sizeof want, "did you mean '%s'?", names[i][1]);
+        cr_assert_not_null(fgets(line, sizeof line, f));
+        cr_assert_not_null(strstr(line, want), "%s: %s", want, line);
+    }
 }
 
 Test(models, failed_allocations_leave_nothing_behind)
