@@ -16,6 +16,10 @@ enum {
     SAMPLES = 101,
     EPOCHS = 6,
     SEED = 5,
+    CHANNELS = 3,
+    SIDE = 40,
+    PIXELS = CHANNELS * SIDE * SIDE,
+    CLASSES = 97, /* a sample's class is its index mod 97 */
 };
 
 struct worker {
@@ -40,17 +44,26 @@ static size_t samples_of(int rank)
     return n;
 }
 
-/* Take `most` batches, touching every label and the first pixel; true at the epoch's end. */
-static bool take(struct worker *w, size_t most)
+/* Begin an epoch and take `most` batches, checking every label and pixel; true at its end. */
+static bool take(struct worker *w, uint64_t epoch, size_t first_step, size_t most)
 {
+    uint32_t order[SAMPLES];
     struct batch b;
 
+    schedule_order(SAMPLES, true, SEED, epoch, order);
+    loader_start(w->loader, epoch, first_step);
+    w->seen = 0;
     for (size_t k = 0; k < most; k++) {
+        struct slice s;
         if (!loader_next(w->loader, &b)) {
             return true;
         }
-        for (size_t i = 0; i < b.n; i++) {
-            w->failed |= b.labels[i] < 0 || b.labels[i] >= 10;
+        s = schedule_slice(&schedule, first_step + k / schedule.accum, w->rank, k % schedule.accum);
+        w->failed |= b.n != s.n;
+        for (size_t i = 0; i < s.n; i++) {
+            w->failed |= b.labels[i] != (int32_t)(order[s.first + i] % CLASSES);
+        }
+        for (size_t i = 0; i < s.n * PIXELS; i++) {
             w->failed |= !(b.x[i] > -3 && b.x[i] < 3);
         }
         w->seen += b.n;
@@ -63,16 +76,12 @@ static void *work(void *arg)
     struct worker *w = arg;
 
     for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
-        for (size_t most = 0; most < 4; most++) { /* abandoned epochs */
-            loader_start(w->loader, epoch + 100, most);
-            (void)take(w, most);
+        for (size_t most = 0; most < 8; most++) { /* abandoned epochs */
+            (void)take(w, epoch + 100 + most, most / 2, most % 4);
         }
-        loader_start(w->loader, epoch, 0);
-        w->seen = 0;
-        w->failed |= !take(w, SIZE_MAX) || w->seen != w->expected;
+        w->failed |= !take(w, epoch, 0, SIZE_MAX) || w->seen != w->expected;
     }
-    loader_start(w->loader, EPOCHS, 0); /* to be destroyed in mid-epoch */
-    (void)take(w, 1);
+    (void)take(w, EPOCHS, 0, 1); /* to be destroyed in mid-epoch */
     return NULL;
 }
 
@@ -111,11 +120,12 @@ static bool run(const struct config_data *cfg, const struct dataset *d)
 int main(void)
 {
     char name[] = "synthetic", none[] = "";
-    double shape[3] = {3, 9, 7};
+    double shape[3] = {CHANNELS, SIDE, SIDE};
     struct config_data cfg = {.dataset = name,
                               .path = none,
                               .shape = {shape, 3},
                               .n_train = SAMPLES,
+                              .classes = CLASSES,
                               .crop_pad = 2,
                               .flip = true,
                               .shuffle = true};
