@@ -380,6 +380,12 @@ Test(idx, huge_counts_allocate_nothing)
     testing_write(train_images, claim, sizeof claim, true);
     testing_write(train_labels, labels, sizeof labels, true);
     testing_expect_refused(&cfg, DATA_TRAIN, "32768 labels, found 108");
+    claim[6] = labels[6] = 0; /* the labels are all there, the images are not */
+    claim[7] = labels[7] = 100;
+    testing_write(train_images, claim, sizeof claim, true);
+    testing_write(train_labels, labels, sizeof labels, true);
+    testing_expect_refused(&cfg, DATA_TRAIN,
+                           "26843545616 bytes for 100 images of 1x16384x16384, found 116");
 }
 
 Test(idx, images_and_labels_that_do_not_belong_together)
