@@ -1,0 +1,79 @@
+#include "comm/dtype.h"
+
+#include <string.h>
+
+#include "comm/halves.h"
+
+static const struct {
+    const char *name;
+    size_t bytes;
+} dtypes[] = {
+    [DTYPE_F32] = {"float", 4},
+    [DTYPE_BF16] = {"bfloat16", 2},
+    [DTYPE_F16] = {"half", 2},
+    [DTYPE_I32] = {"int32", 4},
+};
+
+static const char *const redops[] = {
+    [REDOP_SUM] = "sum",
+    [REDOP_MEAN] = "mean",
+    [REDOP_MAX] = "max",
+    [REDOP_MIN] = "min",
+};
+
+size_t dtype_bytes(enum dtype d)
+{
+    return dtypes[d].bytes;
+}
+
+const char *dtype_name(enum dtype d)
+{
+    return dtypes[d].name;
+}
+
+bool dtype_find(const char *name, enum dtype *out)
+{
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+        if (strcmp(name, dtypes[i].name) == 0) {
+            *out = (enum dtype)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *redop_name(enum redop r)
+{
+    return redops[r];
+}
+
+bool redop_find(const char *name, enum redop *out)
+{
+    for (size_t i = 0; i < sizeof redops / sizeof *redops; i++) {
+        if (strcmp(name, redops[i]) == 0) {
+            *out = (enum redop)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+float dtype_f32_of_bf16(uint16_t x)
+{
+    return halves_f32_of_bf16(x);
+}
+
+uint16_t dtype_bf16_of_f32(float x)
+{
+    return halves_bf16_of_f32(x);
+}
+
+float dtype_f32_of_f16(uint16_t x)
+{
+    return halves_f32_of_f16(x);
+}
+
+uint16_t dtype_f16_of_f32(float x)
+{
+    return halves_f16_of_f32(x);
+}

@@ -1,0 +1,75 @@
+#include "comm/program.h"
+#include "comm/share.h"
+
+/* Rank r's block of the message in reduce-scatter and allgather. */
+static size_t block(const struct program *p, int rank, size_t *n)
+{
+    size_t first = share_floor(p->spec.n, share_make(rank, p->n_ranks));
+
+    *n = share_floor(p->spec.n, share_make(rank + 1, p->n_ranks)) - first;
+    return first;
+}
+
+size_t program_in_range(const struct program *p, int rank, size_t *n)
+{
+    if (p->collective == COLL_ALLGATHER) {
+        return block(p, rank, n);
+    }
+    *n = p->spec.n;
+    return 0;
+}
+
+size_t program_out_range(const struct program *p, int rank, size_t *n)
+{
+    if (p->collective == COLL_REDUCE_SCATTER) {
+        return block(p, rank, n);
+    }
+    *n = p->spec.n;
+    return 0;
+}
+
+/* The buffer that holds the whole message when in and out are one. */
+static const void *whole(const struct program *p, const struct program_buffers *b)
+{
+    return p->collective == COLL_REDUCE || p->collective == COLL_REDUCE_SCATTER ? b->in : b->out;
+}
+
+/* Where element 0 of the message is, or would be, in that buffer. */
+static uintptr_t base_of(const struct program *p, const struct program_buffers *b,
+                         struct program_ref r)
+{
+    size_t first = 0, n;
+    const void *base = b->tmp;
+
+    if (r.buf != BUF_TMP && p->spec.in_place) {
+        base = whole(p, b);
+    } else if (r.buf == BUF_IN) {
+        base = b->in;
+        first = program_in_range(p, r.node, &n);
+    } else if (r.buf == BUF_OUT) {
+        base = b->out;
+        first = program_out_range(p, r.node, &n);
+    }
+    return (uintptr_t)base - first * dtype_bytes(p->spec.dtype);
+}
+
+void program_bind(const struct program *p, const struct program_buffers *buffers, uintptr_t *bases)
+{
+    for (size_t i = 0; i < p->n_refs; i++) {
+        bases[i] = base_of(p, &buffers[p->refs[i].node], p->refs[i]);
+    }
+}
+
+void program_run(const struct program *p, const uintptr_t *bases, size_t tree, size_t chunk,
+                 size_t op)
+{
+    const struct program_op *o = &p->ops[p->trees[tree].op + op];
+    struct fold_args a = {.src = bases + o->src,
+                          .dst = bases + o->dst,
+                          .n_src = o->n_src,
+                          .n_dst = o->n_dst,
+                          .divisor = o->finish ? p->n_ranks : 0};
+
+    a.first = program_chunk(p, tree, chunk, &a.n);
+    p->fold(&a);
+}

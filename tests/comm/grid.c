@@ -1,0 +1,200 @@
+#include "grid.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+struct topo *grid_mesh(int n)
+{
+    struct topo *t;
+
+    cr_assert_eq(topo_mesh(n, 1000, 5, &t), ST_OK);
+    return t;
+}
+
+struct plan *grid_plan(const char *backend, const struct topo *t, enum collective c, int root)
+{
+    struct plan_request q = {.collective = c, .n_ranks = t->n_devices, .root = root};
+    struct plan *p;
+
+    cr_assert_eq(plan_create(backend, t, &q, &p), ST_OK, "%s %s P=%d", backend, collective_name(c),
+                 t->n_devices);
+    return p;
+}
+
+struct program *grid_program(const struct plan *plan, const struct program_spec *spec)
+{
+    struct program *p;
+
+    cr_assert_eq(program_create(plan, spec, &p), ST_OK);
+    return p;
+}
+
+float grid_value(int rank, size_t i)
+{
+    return (float)((rank + 1) * (int)((i * 7919) % 1021));
+}
+
+static const float guard_value = -12345.5f;
+static const float garbage = 1e30f;
+
+static bool whole_in_one(const struct program *p)
+{
+    return p->spec.in_place;
+}
+
+/* The range of the message that a buffer of `rank` covers. */
+static size_t range_of(const struct program *p, int rank, bool out, size_t *n)
+{
+    if (whole_in_one(p)) {
+        *n = p->spec.n;
+        return 0;
+    }
+    return out ? program_out_range(p, rank, n) : program_in_range(p, rank, n);
+}
+
+static float *guarded(size_t n)
+{
+    float *x = mem_alloc(n + 2 * GRID_GUARD, sizeof *x);
+
+    cr_assert_not_null(x);
+    return x;
+}
+
+void grid_memory_init(struct grid_memory *m, const struct program *p)
+{
+    size_t n_ranks = (size_t)p->n_ranks, n;
+
+    cr_assert_eq(dtype_bytes(p->spec.dtype), sizeof(float));
+    m->p = p;
+    m->in = mem_alloc(n_ranks, sizeof *m->in);
+    m->out = mem_alloc(n_ranks, sizeof *m->out);
+    m->buffers = mem_alloc((size_t)p->n_nodes, sizeof *m->buffers);
+    m->bases = mem_alloc(p->n_refs, sizeof *m->bases);
+    cr_assert(m->in && m->out && m->buffers && m->bases);
+    for (int v = 0; v < p->n_nodes; v++) {
+        m->buffers[v].tmp = p->has_tmp[v] ? guarded(p->spec.n) : NULL;
+        if (v < p->n_ranks) {
+            (void)range_of(p, v, false, &n);
+            m->in[v] = guarded(n);
+            (void)range_of(p, v, true, &n);
+            m->out[v] = whole_in_one(p) ? m->in[v] : guarded(n);
+            m->buffers[v].in = m->in[v] + GRID_GUARD;
+            m->buffers[v].out = m->out[v] + GRID_GUARD;
+        }
+    }
+    program_bind(p, m->buffers, m->bases);
+    grid_memory_fill(m);
+}
+
+void grid_memory_fini(struct grid_memory *m)
+{
+    for (int v = 0; v < m->p->n_nodes; v++) {
+        mem_free(m->buffers[v].tmp);
+        if (v < m->p->n_ranks) {
+            mem_free(m->in[v]);
+            if (m->out[v] != m->in[v]) {
+                mem_free(m->out[v]);
+            }
+        }
+    }
+    mem_free(m->in);
+    mem_free(m->out);
+    mem_free(m->buffers);
+    mem_free(m->bases);
+}
+
+static void fill(float *x, size_t n)
+{
+    for (size_t i = 0; i < n + 2 * GRID_GUARD; i++) {
+        x[i] = i < GRID_GUARD || i >= n + GRID_GUARD ? guard_value : garbage;
+    }
+}
+
+void grid_memory_fill(struct grid_memory *m)
+{
+    size_t n, first, n_own;
+
+    for (int v = 0; v < m->p->n_nodes; v++) {
+        if (m->buffers[v].tmp != NULL) {
+            float *tmp = m->buffers[v].tmp;
+            for (size_t i = 0; i < m->p->spec.n; i++) {
+                tmp[i] = garbage;
+            }
+        }
+        if (v >= m->p->n_ranks) {
+            continue;
+        }
+        (void)range_of(m->p, v, true, &n);
+        fill(m->out[v], n);
+        first = range_of(m->p, v, false, &n);
+        fill(m->in[v], n);
+        /* In place an allgather's contribution is only a part of the buffer. */
+        size_t own = program_in_range(m->p, v, &n_own);
+        for (size_t i = 0; i < n_own; i++) {
+            m->in[v][GRID_GUARD + own - first + i] = grid_value(v, own + i);
+        }
+    }
+}
+
+/* The right element i of a result. */
+static float right(const struct program *p, int root, size_t i)
+{
+    size_t n, first;
+    double x = grid_value(0, i);
+
+    if (p->collective == COLL_BROADCAST) {
+        return grid_value(root, i);
+    }
+    for (int r = 0; r < p->n_ranks; r++) {
+        double y = grid_value(r, i);
+        first = program_in_range(p, r, &n);
+        if (p->collective == COLL_ALLGATHER) {
+            x = i >= first && i < first + n ? y : x;
+        } else if (r > 0) {
+            enum redop op = p->spec.redop;
+            x = op == REDOP_MAX ? fmax(x, y) : op == REDOP_MIN ? fmin(x, y) : x + y;
+        }
+    }
+    if (p->spec.redop == REDOP_MEAN && collective_has_up(p->collective)) {
+        return (float)x / (float)p->n_ranks;
+    }
+    return (float)x;
+}
+
+static size_t wrong_guards(const float *x, size_t n)
+{
+    size_t wrong = 0;
+
+    for (size_t i = 0; i < GRID_GUARD; i++) {
+        wrong += (x[i] != guard_value) + (x[n + GRID_GUARD + i] != guard_value);
+    }
+    return wrong;
+}
+
+size_t grid_memory_wrong(const struct grid_memory *m, int root)
+{
+    const struct program *p = m->p;
+    size_t wrong = 0, n, first, n_own, own;
+
+    for (int v = 0; v < p->n_ranks; v++) {
+        bool gets =
+            collective_has_down(p->collective) || p->collective == COLL_REDUCE_SCATTER || v == root;
+        first = range_of(p, v, true, &n);
+        wrong += wrong_guards(m->out[v], n);
+        own = program_out_range(p, v, &n_own);
+        for (size_t i = 0; gets && i < n_own; i++) {
+            wrong += m->out[v][GRID_GUARD + own - first + i] != right(p, root, own + i);
+        }
+        if (m->in[v] == m->out[v]) {
+            continue;
+        }
+        first = program_in_range(p, v, &n);
+        wrong += wrong_guards(m->in[v], n);
+        for (size_t i = 0; i < n; i++) {
+            wrong += m->in[v][GRID_GUARD + i] != grid_value(v, first + i);
+        }
+    }
+    return wrong;
+}
