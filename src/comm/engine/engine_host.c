@@ -117,9 +117,9 @@ static void run_item(struct engine *e, struct job *j, struct job_item i)
 
 static bool help_job(struct engine *e, struct job *j)
 {
-    uint64_t word = ready_pop(&j->ready);
+    uint64_t word;
 
-    if (word == 0) {
+    if (!ready_pop(&j->ready, &word)) {
         return false;
     }
     run_item(e, j, job_unpack(word));

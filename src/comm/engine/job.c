@@ -8,18 +8,16 @@
 enum {
     OP_BITS = 14,
     TREE_BITS = 16,
-    CHUNK_BITS = 34
+    CHUNK_BITS = READY_ITEM_BITS - OP_BITS - TREE_BITS
 };
 
 uint64_t job_pack(struct job_item i)
 {
-    return ((uint64_t)i.chunk << (OP_BITS + TREE_BITS) | (uint64_t)i.tree << OP_BITS | i.op) + 1;
+    return (uint64_t)i.chunk << (OP_BITS + TREE_BITS) | (uint64_t)i.tree << OP_BITS | i.op;
 }
 
-struct job_item job_unpack(uint64_t word)
+struct job_item job_unpack(uint64_t w)
 {
-    uint64_t w = word - 1;
-
     return (struct job_item){.tree = (w >> OP_BITS) & ((1u << TREE_BITS) - 1),
                              .chunk = w >> (OP_BITS + TREE_BITS),
                              .op = w & ((1u << OP_BITS) - 1)};

@@ -40,7 +40,7 @@ struct job {
 MUST_CHECK enum status job_init(struct job *j, const struct engine_job *args, bool whole);
 void job_fini(struct job *j); /* takes zeroed and half-built jobs */
 
-/* Items as the words of the ready list, never 0. */
+/* Items as the words of the ready list. */
 uint64_t job_pack(struct job_item i);
 struct job_item job_unpack(uint64_t word);
 

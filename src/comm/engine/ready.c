@@ -6,8 +6,10 @@ enum status ready_init(struct ready *q, size_t n_instances)
 {
     size_t n = 1;
 
+    q->lap_shift = 0;
     while (n < n_instances) {
         n *= 2;
+        q->lap_shift++;
     }
     atomic_init(&q->head, 0);
     atomic_init(&q->tail, 0);
@@ -21,32 +23,40 @@ void ready_fini(struct ready *q)
     mem_free(q->slots);
 }
 
+/* The mark of the lap of place `at`; the slots start with that of the lap before the first. */
+static uint64_t lap_of(const struct ready *q, size_t at)
+{
+    return (uint64_t)((at >> q->lap_shift) + 1) << READY_ITEM_BITS;
+}
+
+static bool is_of(uint64_t word, uint64_t lap)
+{
+    return (word ^ lap) >> READY_ITEM_BITS == 0;
+}
+
 void ready_push(struct ready *q, uint64_t item)
 {
     size_t at = atomic_fetch_add_explicit(&q->tail, 1, memory_order_relaxed);
 
-    atomic_store(&q->slots[at & q->mask], item);
+    atomic_store(&q->slots[at & q->mask], lap_of(q, at) | item);
 }
 
-uint64_t ready_pop(struct ready *q)
+bool ready_pop(struct ready *q, uint64_t *item)
 {
     size_t at = atomic_load_explicit(&q->head, memory_order_relaxed);
 
     for (;;) {
-        atomic_uint_least64_t *slot = &q->slots[at & q->mask];
-        uint64_t item = atomic_load_explicit(slot, memory_order_acquire);
-        if (item == 0) {
+        uint64_t word = atomic_load_explicit(&q->slots[at & q->mask], memory_order_acquire);
+        if (!is_of(word, lap_of(q, at))) {
             size_t now = atomic_load_explicit(&q->head, memory_order_acquire);
             if (now == at) {
-                return 0;
+                return false;
             }
             at = now; /* somebody else has just taken it: look at the next one */
-            continue;
-        }
-        if (atomic_compare_exchange_weak_explicit(&q->head, &at, at + 1, memory_order_acq_rel,
-                                                  memory_order_relaxed)) {
-            atomic_store_explicit(slot, 0, memory_order_release);
-            return item;
+        } else if (atomic_compare_exchange_weak_explicit(
+                       &q->head, &at, at + 1, memory_order_acq_rel, memory_order_relaxed)) {
+            *item = word & (((uint64_t)1 << READY_ITEM_BITS) - 1);
+            return true;
         }
     }
 }
@@ -55,7 +65,7 @@ bool ready_any(const struct ready *q)
 {
     for (size_t at = atomic_load(&q->head);;) {
         size_t now;
-        if (atomic_load(&q->slots[at & q->mask]) != 0) {
+        if (is_of(atomic_load(&q->slots[at & q->mask]), lap_of(q, at))) {
             return true;
         }
         now = atomic_load(&q->head);
