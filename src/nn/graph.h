@@ -142,7 +142,10 @@ struct graph_hooks {
 /*
  * Forward pass over x[n,C,H,W] (canonical fp32) and labels[n], n one of the built batch sizes. In
  * training mode batch norm uses and updates batch statistics and dropout drops by (seed, rank,
- * step). Errors: a hook's; ST_INPUT for a label out of range (nothing is written past the logits).
+ * step). `x` and `labels` are read until the backward pass has ended. Top-k: a sample is correct if
+ * fewer than k classes have a larger output, or an equal one and a smaller index, than its label.
+ * Errors: a hook's; ST_INPUT for a label out of range (nothing is computed); ST_BADARG for a batch
+ * size that was not built.
  */
 MUST_CHECK enum status graph_forward(struct graph *g, const float *x, const int32_t *labels,
                                      size_t n, bool training, uint64_t step,
@@ -167,8 +170,11 @@ struct graph_memory graph_memory(const struct graph *g);
 /* Name of the layer of graph_param(g, i), for messages. */
 const char *graph_param_name(const struct graph *g, int i);
 
-/* The first layer (in forward order) whose last output holds a non-finite value, or NULL. Slow; for
- * error messages. */
+/*
+ * The first layer (in forward order) whose output holds a non-finite value, or NULL. It runs the
+ * last forward pass once more, with the bound parameters and the same `x` and `labels`, which must
+ * still be there. For error messages.
+ */
 const char *graph_find_nonfinite(const struct graph *g);
 
 #endif

@@ -1,0 +1,97 @@
+#ifndef NN_GRAPH_INTERNAL_H
+#define NN_GRAPH_INTERNAL_H
+
+#include "nn/graph.h"
+#include "nn/ops.h"
+
+/*
+ * Inside a graph. Its nodes run in order forward and in reverse order backward; call number t of a
+ * training step is the forward call of node t for t < n_nodes and the backward call of node
+ * 2·n_nodes - 1 - t after that. Every buffer lives from its first to its last call, and buffers
+ * whose lives do not touch share memory.
+ */
+
+enum {
+    NO_BUFFER = -1
+};
+
+enum buffer_use {
+    BUFFER_ACTIVATION,
+    BUFFER_GRADIENT,
+    BUFFER_KEPT,
+};
+
+struct buffer {
+    enum buffer_use use;
+    size_t bytes;
+    int first, last; /* calls */
+    int holders;     /* while planning: gradients of values that are, or are part of, this buffer */
+    size_t offset;
+};
+
+/* dst = a + b, for the gradient of a value that several layers read. */
+struct summation {
+    int value, dst, a, b; /* dst, a, b: buffers */
+};
+
+struct node {
+    struct op_node op_node;
+    const struct op_kind *kind;
+    void *op;
+    struct op_info info;
+    bool has_backward;
+    int first_param; /* of graph_param() */
+    size_t state_offset;
+    /* buffers */
+    int kept, dy[2], dx[LAYER_MAX_INPUTS];
+    int combined_from[2]; /* dy[0] is first made of these and the mask, if [0] is a buffer */
+    struct summation sums[LAYER_MAX_INPUTS]; /* after backward */
+    int n_sums;
+    struct op_io io;
+};
+
+struct graph {
+    struct graph_args args;
+    size_t *batches;
+    struct op_env env;
+    void *lib;
+    int n_values;
+    struct value_desc *values;
+    int *value_buffer; /* by value; NO_BUFFER: the caller's x, or not made */
+    struct node *nodes;
+    int n_nodes;
+    struct buffer *buffers;
+    int n_buffers, max_buffers;
+    char *memory, *scratch;
+    size_t memory_bytes, scratch_bytes;
+    struct graph_memory report;
+    struct graph_param *params;
+    int n_params;
+    size_t arena_n;
+    float *state;
+    size_t state_n;
+    const float *x; /* of the last forward pass */
+    size_t batch;   /* its index */
+    bool trained;   /* the last forward pass was one of training */
+};
+
+/* graph_fuse.c: the nodes of the net, with fusions, ready except for the ops. Errors: ST_NOMEM. */
+MUST_CHECK enum status graph_fuse(struct graph *g);
+
+/* graph_plan.c: decide all buffers of nodes with known op_info; sets offsets and sizes. Errors:
+ * ST_NOMEM. */
+MUST_CHECK enum status graph_plan(struct graph *g);
+
+/* graph_params.c: lay out the arena. Errors: ST_NOMEM. */
+MUST_CHECK enum status graph_layout_params(struct graph *g);
+
+/* graph_run.c: the forward call of one node. */
+MUST_CHECK enum status graph_forward_node(struct graph *g, struct node *n,
+                                          const struct graph_hooks *hooks);
+
+static inline void *graph_buffer(const struct graph *g, int b)
+{
+    return b == NO_BUFFER ? NULL : g->memory + g->buffers[b].offset;
+}
+
+#endif

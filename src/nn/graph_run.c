@@ -1,0 +1,200 @@
+#include "nn/graph_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+
+static enum status check_labels(const struct graph *g, const int32_t *labels, size_t n)
+{
+    int classes = net_classes(g->args.net);
+
+    for (size_t i = 0; i < n; i++) {
+        if (labels[i] < 0 || labels[i] >= classes) {
+            return log_fail(ST_INPUT,
+                            "label %d of sample %zu of the batch is not in 0..%d, network %s, "
+                            "check the data set and the number of classes",
+                            (int)labels[i], i, classes - 1, net_name(g->args.net));
+        }
+    }
+    return ST_OK;
+}
+
+static enum status find_batch(const struct graph *g, size_t n, size_t *batch)
+{
+    for (size_t i = 0; i < g->args.n_batches; i++) {
+        if (g->batches[i] == n) {
+            *batch = i;
+            return ST_OK;
+        }
+    }
+    return log_fail(ST_BADARG,
+                    "a batch of %zu samples, network %s, was not asked for at its making", n,
+                    net_name(g->args.net));
+}
+
+enum status graph_forward_node(struct graph *g, struct node *n, const struct graph_hooks *hooks)
+{
+    for (int k = 0;
+         hooks != NULL && hooks->before_forward != NULL && k < n->op_node.layer->n_params; k++) {
+        TRY(hooks->before_forward(hooks->ctx, n->first_param + k));
+    }
+    for (int k = 0; k < n->op_node.n_inputs; k++) {
+        if (g->value_buffer[n->op_node.inputs[k]] == NO_BUFFER) {
+            n->io.x[k] = g->x;
+        }
+    }
+    if (n->op_node.kind == LAYER_INPUT) {
+        n->io.x[0] = g->x;
+    }
+    return n->kind->forward(n->op, &n->io);
+}
+
+enum status graph_forward(struct graph *g, const float *x, const int32_t *labels, size_t n,
+                          bool training, uint64_t step, const struct graph_hooks *hooks,
+                          struct graph_result *out)
+{
+    struct graph_result result = {.n = n};
+
+    TRY(check_labels(g, labels, n));
+    TRY(find_batch(g, n, &g->batch));
+    g->args.ops->attach(g->lib);
+    g->x = x;
+    g->trained = training && g->args.training;
+    for (int i = 0; i < g->n_nodes; i++) {
+        struct op_io *io = &g->nodes[i].io;
+        io->n = n;
+        io->batch = g->batch;
+        io->training = training;
+        io->step = step;
+        io->labels = labels;
+        io->result = &result;
+        TRY(graph_forward_node(g, &g->nodes[i], hooks));
+    }
+    *out = result;
+    return ST_OK;
+}
+
+static void add_parts(struct graph *g, const struct node *n)
+{
+    for (int k = 0; k < n->n_sums; k++) {
+        const struct summation *s = &n->sums[k];
+        g->args.ops->gradient(g->lib, &g->values[s->value], n->io.n, NULL, graph_buffer(g, s->a),
+                              graph_buffer(g, s->b), graph_buffer(g, s->dst));
+    }
+}
+
+static enum status backward_hooks(const struct node *n, const struct graph_hooks *hooks)
+{
+    if (hooks == NULL || hooks->after_backward == NULL) {
+        return ST_OK;
+    }
+    for (int k = 0; k < n->op_node.layer->n_params; k++) {
+        TRY(hooks->after_backward(hooks->ctx, n->first_param + k));
+    }
+    return ST_OK;
+}
+
+static enum status backward_node(struct graph *g, struct node *n, const struct graph_hooks *hooks)
+{
+    const struct op_node *o = &n->op_node;
+    bool mask = o->relu && !n->info.masks, wants_dx = false;
+
+    if (n->combined_from[0] != NO_BUFFER) {
+        g->args.ops->gradient(g->lib, &g->values[o->output], n->io.n, mask ? n->io.y : NULL,
+                              graph_buffer(g, n->combined_from[0]),
+                              graph_buffer(g, n->combined_from[1]), graph_buffer(g, n->dy[0]));
+    }
+    if (n->kind->backward_weights != NULL) {
+        TRY(n->kind->backward_weights(n->op, &n->io));
+        TRY(backward_hooks(n, hooks));
+    }
+    for (int k = 0; k < o->n_inputs; k++) {
+        wants_dx = wants_dx || o->wants_dx[k];
+    }
+    if (wants_dx || n->kind->backward_weights == NULL) {
+        TRY(n->kind->backward(n->op, &n->io));
+    }
+    if (n->kind->backward_weights == NULL) {
+        TRY(backward_hooks(n, hooks));
+    }
+    add_parts(g, n);
+    return ST_OK;
+}
+
+enum status graph_backward(struct graph *g, float scale, const struct graph_hooks *hooks)
+{
+    if (!g->trained) {
+        return log_fail(ST_BADARG, "backward without a training forward pass, network %s",
+                        net_name(g->args.net));
+    }
+    g->args.ops->attach(g->lib);
+    for (int i = g->n_nodes - 1; i >= 0; i--) {
+        if (g->nodes[i].has_backward) {
+            g->nodes[i].io.scale = scale;
+            TRY(backward_node(g, &g->nodes[i], hooks));
+        }
+    }
+    return ST_OK;
+}
+
+static bool value_is_finite(const struct value_desc *v, const void *data, size_t n)
+{
+    size_t per_sample = v->shape.c * v->shape.h * v->shape.w, row = value_elements(v);
+
+    for (size_t s = 0; s < n; s++) {
+        for (size_t i = 0; i < per_sample; i++) {
+            size_t at = s * row + value_index(v, i);
+            float f;
+            if (v->dtype == GRAPH_BF16) {
+                uint32_t bits = (uint32_t)((const uint16_t *)data)[at] << 16;
+                memcpy(&f, &bits, sizeof f);
+            } else {
+                f = ((const float *)data)[at];
+            }
+            if (!isfinite(f)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Values share memory, so the pass is run once more and each value is looked at when it is made. */
+const char *graph_find_nonfinite(const struct graph *g)
+{
+    struct graph *again = (struct graph *)g; /* the same results are written once more */
+    const char *found = NULL;
+    float *state;
+
+    if (g->x == NULL) {
+        return NULL;
+    }
+    state = mem_alloc(g->state_n, sizeof *state);
+    if (state == NULL) {
+        return NULL;
+    }
+    memcpy(state, g->state, g->state_n * sizeof *state);
+    g->args.ops->attach(g->lib);
+    for (int i = 0; i < g->n_nodes && found == NULL; i++) {
+        struct node *n = &again->nodes[i];
+        const struct op_node *o = &n->op_node;
+        struct graph_result result = {0};
+        n->io.result = &result;
+        if (graph_forward_node(again, n, NULL) != ST_OK) {
+            break;
+        }
+        if (o->kind == LAYER_SOFTMAX_LOSS
+                ? !isfinite(result.loss_sum)
+                : !value_is_finite(&g->values[o->output],
+                                   g->value_buffer[o->output] == NO_BUFFER ? (const void *)g->x
+                                                                           : n->io.y,
+                                   n->io.n)) {
+            found = o->layer->name;
+        }
+    }
+    memcpy(g->state, state, g->state_n * sizeof *state);
+    mem_free(state);
+    return found;
+}

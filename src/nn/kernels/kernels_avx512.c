@@ -1,0 +1,7 @@
+#define T float
+#define LOAD vec_load_f32
+#define STORE vec_store_f32
+#define KERNELS kernels_avx512
+#define KERNELS_ISA "avx512"
+
+#include "nn/kernels/kernel_body.h"

@@ -1,0 +1,300 @@
+#include "nn/onednn/od_conv_pass.h"
+
+#include <string.h>
+
+#define DNN_TRY(call)                                                                              \
+    do {                                                                                           \
+        st = (call);                                                                               \
+        if (st != dnnl_success) {                                                                  \
+            goto done;                                                                             \
+        }                                                                                          \
+    } while (0)
+
+int conv_weight_dims(const struct op_node *node, dnnl_dims_t dims)
+{
+    const struct layer *l = node->layer;
+    dnnl_dim_t groups = (dnnl_dim_t)l->u.conv.groups;
+    dnnl_dim_t o = (dnnl_dim_t)l->out.c;
+    dnnl_dim_t i = (dnnl_dim_t)net_layer(node->net, l->inputs[0])->out.c / groups;
+    int n = 0;
+
+    if (groups > 1) {
+        dims[n++] = groups;
+        o /= groups;
+    }
+    dims[n++] = o;
+    dims[n++] = i;
+    dims[n++] = (dnnl_dim_t)l->u.conv.kernel_h;
+    dims[n++] = (dnnl_dim_t)l->u.conv.kernel_w;
+    return n;
+}
+
+static dnnl_data_type_t type_of(enum graph_dtype dtype)
+{
+    return dtype == GRAPH_BF16 ? dnnl_bf16 : dnnl_f32;
+}
+
+/* Scratchpads are ours; forward applies a fused ReLU. */
+static dnnl_status_t make_attr(bool relu, dnnl_primitive_attr_t *out)
+{
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_post_ops_t ops = NULL;
+    dnnl_status_t st;
+
+    DNN_TRY(dnnl_primitive_attr_create(&attr));
+    DNN_TRY(dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user));
+    if (relu) {
+        DNN_TRY(dnnl_post_ops_create(&ops));
+        DNN_TRY(od_append_relu(ops));
+        DNN_TRY(dnnl_primitive_attr_set_post_ops(attr, ops));
+    }
+    *out = attr;
+    attr = NULL;
+done:
+    if (ops != NULL) {
+        dnnl_post_ops_destroy(ops);
+    }
+    if (attr != NULL) {
+        dnnl_primitive_attr_destroy(attr);
+    }
+    return st;
+}
+
+static dnnl_status_t make_spec(const struct conv_request *q, const struct od_md *weights,
+                               struct od_conv_spec *s)
+{
+    const struct layer *l = q->node->layer;
+    bool gradient = q->pass == OD_BACKWARD_WEIGHTS; /* of weights and bias: fp32 */
+    dnnl_data_type_t type = type_of(q->out.dtype);
+    dnnl_dims_t dims, bias = {(dnnl_dim_t)l->out.c};
+    int n_dims = conv_weight_dims(q->node, dims);
+    dnnl_status_t st;
+
+    s->algorithm = q->winograd ? dnnl_convolution_winograd : dnnl_convolution_direct;
+    s->strides[0] = s->strides[1] = (dnnl_dim_t)l->u.conv.stride;
+    s->padding[0] = s->padding[1] = (dnnl_dim_t)l->u.conv.pad;
+    DNN_TRY(od_md_value(&s->src, &q->in, q->n, type));
+    DNN_TRY(od_md_value(&s->dst, &q->out, q->n, type));
+    if (weights != NULL) {
+        DNN_TRY(od_md_copy(&s->weights, weights));
+    } else {
+        DNN_TRY(
+            od_md_tag(&s->weights, n_dims, dims, gradient ? dnnl_f32 : type, dnnl_format_tag_any));
+    }
+    if (l->u.conv.bias && q->pass != OD_BACKWARD_DATA) {
+        DNN_TRY(od_md_tag(&s->bias, 1, bias, dnnl_f32, dnnl_a));
+    }
+done:
+    return st;
+}
+
+static void spec_fini(struct od_conv_spec *s)
+{
+    od_md_fini(&s->src);
+    od_md_fini(&s->dst);
+    od_md_fini(&s->weights);
+    od_md_fini(&s->bias);
+}
+
+static bool is_reference(const_dnnl_primitive_desc_t pd)
+{
+    const char *name = NULL;
+
+    return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) == dnnl_success &&
+           name != NULL && strncmp(name, "ref", 3) == 0;
+}
+
+dnnl_status_t conv_pass_describe(const struct conv_request *q, const struct od_md *weights,
+                                 bool allow_ref, dnnl_primitive_desc_t *pd)
+{
+    struct od_conv_spec spec = {0};
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_status_t st;
+
+    *pd = NULL;
+    DNN_TRY(make_spec(q, weights, &spec));
+    DNN_TRY(make_attr(q->node->relu && q->pass == OD_FORWARD, &attr));
+    DNN_TRY(od_conv_pd(pd, q->pass, &spec, q->lib->engine, attr));
+    if (!allow_ref && is_reference(*pd)) {
+        dnnl_primitive_desc_destroy(*pd);
+        *pd = NULL;
+        st = dnnl_unimplemented;
+    }
+done:
+    if (attr != NULL) {
+        dnnl_primitive_attr_destroy(attr);
+    }
+    spec_fini(&spec);
+    return st;
+}
+
+dnnl_status_t conv_pass_weights(enum od_pass pass, const_dnnl_primitive_desc_t pd,
+                                struct od_md *weights)
+{
+    return od_md_query(weights, pd,
+                       pass == OD_BACKWARD_WEIGHTS ? dnnl_query_diff_weights_md
+                                                   : dnnl_query_weights_md);
+}
+
+/* The reorder between the arena and the layout of the primitive, in the pass's direction. */
+static dnnl_status_t make_reorder(const struct conv_request *q, const struct od_md *arena,
+                                  const struct od_md *weights, struct conv_pass *p)
+{
+    bool out = q->pass == OD_BACKWARD_WEIGHTS;
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_primitive_attr_t attr = NULL;
+    struct od_md scratch = {0};
+    dnnl_status_t st;
+
+    DNN_TRY(make_attr(false, &attr));
+    DNN_TRY(od_reorder_pd(&pd, out ? weights : arena, out ? arena : weights, q->lib->engine, attr));
+    DNN_TRY(dnnl_primitive_create(&p->reorder, pd));
+    DNN_TRY(od_memory_create(&p->arena, arena, q->lib->engine));
+    DNN_TRY(od_md_query(&scratch, pd, dnnl_query_scratchpad_md));
+    DNN_TRY(od_memory_create(&p->reorder_scratchpad, &scratch, q->lib->engine));
+    p->weights_bytes = (od_md_size(weights) + 63) / 64 * 64;
+    p->scratchpad_bytes = od_md_size(&scratch);
+done:
+    od_md_fini(&scratch);
+    if (attr != NULL) {
+        dnnl_primitive_attr_destroy(attr);
+    }
+    if (pd != NULL) {
+        dnnl_primitive_desc_destroy(pd);
+    }
+    return st;
+}
+
+static dnnl_status_t make_memories(const struct conv_request *q, const_dnnl_primitive_desc_t pd,
+                                   struct conv_pass *p)
+{
+    struct od_md m = {0};
+    dnnl_engine_t engine = q->lib->engine;
+    dnnl_data_type_t type = type_of(q->out.dtype);
+    dnnl_dims_t bias = {(dnnl_dim_t)q->out.shape.c};
+    dnnl_status_t st;
+
+    DNN_TRY(od_md_value(&m, &q->in, q->n, type));
+    DNN_TRY(od_memory_create(&p->src, &m, engine));
+    DNN_TRY(od_md_value(&m, &q->out, q->n, type));
+    DNN_TRY(od_memory_create(&p->dst, &m, engine));
+    if (q->node->layer->u.conv.bias) {
+        DNN_TRY(od_md_tag(&m, 1, bias, dnnl_f32, dnnl_a));
+        DNN_TRY(od_memory_create(&p->bias, &m, engine));
+    }
+    DNN_TRY(od_md_query(&m, pd, dnnl_query_scratchpad_md));
+    DNN_TRY(od_memory_create(&p->scratchpad, &m, engine));
+    if (od_md_size(&m) > p->scratchpad_bytes) {
+        p->scratchpad_bytes = od_md_size(&m);
+    }
+done:
+    od_md_fini(&m);
+    return st;
+}
+
+/* The arena's own layout if the primitive takes it, else its favourite, else a reference. */
+static dnnl_status_t describe_best(const struct conv_request *q, const struct od_md *arena,
+                                   dnnl_primitive_desc_t *pd)
+{
+    dnnl_status_t st = dnnl_unimplemented;
+
+    if (q->pass != OD_BACKWARD_DATA && q->out.dtype == GRAPH_FP32) {
+        st = conv_pass_describe(q, arena, false, pd);
+    }
+    if (st != dnnl_success) {
+        st = conv_pass_describe(q, NULL, false, pd);
+    }
+    return st == dnnl_success ? st : conv_pass_describe(q, NULL, true, pd);
+}
+
+dnnl_status_t conv_pass_create(const struct conv_request *q, const struct od_md *arena,
+                               struct conv_pass *out)
+{
+    dnnl_primitive_desc_t pd = NULL;
+    struct od_md weights = {0};
+    dnnl_status_t st;
+
+    DNN_TRY(describe_best(q, arena, &pd));
+    DNN_TRY(conv_pass_weights(q->pass, pd, &weights));
+    if (!od_md_equal(&weights, arena)) {
+        DNN_TRY(make_reorder(q, arena, &weights, out));
+    }
+    DNN_TRY(make_memories(q, pd, out));
+    DNN_TRY(od_memory_create(&out->weights, &weights, q->lib->engine));
+    DNN_TRY(dnnl_primitive_create(&out->primitive, pd));
+done:
+    od_md_fini(&weights);
+    if (pd != NULL) {
+        dnnl_primitive_desc_destroy(pd);
+    }
+    return st;
+}
+
+void conv_pass_destroy(struct conv_pass *p)
+{
+    dnnl_memory_t memories[] = {p->src,        p->weights,           p->bias, p->dst, p->arena,
+                                p->scratchpad, p->reorder_scratchpad};
+
+    for (size_t i = 0; i < sizeof memories / sizeof *memories; i++) {
+        if (memories[i] != NULL) {
+            dnnl_memory_destroy(memories[i]);
+        }
+    }
+    if (p->primitive != NULL) {
+        dnnl_primitive_destroy(p->primitive);
+    }
+    if (p->reorder != NULL) {
+        dnnl_primitive_destroy(p->reorder);
+    }
+    *p = (struct conv_pass){0};
+}
+
+size_t conv_pass_scratch(const struct conv_pass *p)
+{
+    return p->weights_bytes + p->scratchpad_bytes;
+}
+
+static dnnl_status_t run_reorder(struct conv_pass *p, enum od_pass pass, const struct od *lib)
+{
+    bool out = pass == OD_BACKWARD_WEIGHTS;
+    dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, out ? p->weights : p->arena},
+                              {DNNL_ARG_TO, out ? p->arena : p->weights},
+                              {DNNL_ARG_SCRATCHPAD, p->reorder_scratchpad}};
+
+    return dnnl_primitive_execute(p->reorder, lib->stream, 3, args);
+}
+
+dnnl_status_t conv_pass_run(struct conv_pass *p, enum od_pass pass, const struct od *lib,
+                            const struct conv_data *d)
+{
+    static const int names[OD_PASSES][4] = {
+        {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS},
+        {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST, DNNL_ARG_BIAS},
+        {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_BIAS}};
+    dnnl_exec_arg_t args[] = {{names[pass][0], p->src},
+                              {names[pass][1], p->weights},
+                              {names[pass][2], p->dst},
+                              {DNNL_ARG_SCRATCHPAD, p->scratchpad},
+                              {names[pass][3], p->bias}};
+    bool bias = p->bias != NULL && pass != OD_BACKWARD_DATA;
+    dnnl_status_t st;
+
+    od_memory_point(p->src, d->src);
+    od_memory_point(p->dst, d->dst);
+    od_memory_point(p->weights, p->reorder != NULL ? (const void *)d->scratch : d->weights);
+    od_memory_point(p->scratchpad, d->scratch + p->weights_bytes);
+    od_memory_point(p->bias, bias ? d->bias : NULL);
+    if (p->reorder != NULL) {
+        od_memory_point(p->arena, d->weights);
+        od_memory_point(p->reorder_scratchpad, d->scratch + p->weights_bytes);
+    }
+    if (p->reorder != NULL && pass != OD_BACKWARD_WEIGHTS) {
+        DNN_TRY(run_reorder(p, pass, lib));
+    }
+    DNN_TRY(dnnl_primitive_execute(p->primitive, lib->stream, bias ? 5 : 4, args));
+    if (p->reorder != NULL && pass == OD_BACKWARD_WEIGHTS) {
+        DNN_TRY(run_reorder(p, pass, lib));
+    }
+done:
+    return st;
+}
