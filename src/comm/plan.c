@@ -153,6 +153,7 @@ void plan_destroy(struct plan *p)
     mem_free(p->trees);
     mem_free(p->vertex_of);
     mem_free(p->bottleneck);
+    mem_free(p->proof.part);
     mem_free(p);
 }
 

@@ -44,6 +44,22 @@ struct tree {
 };
 
 /*
+ * What proves a bound, by the part of each vertex of the topology. A cut: what leads from part 0 to
+ * part 1. A partition: what joins the parts, which hold all devices; -1 is a switch in none of
+ * them.
+ */
+enum proof_kind {
+    PROOF_CUT,
+    PROOF_PARTITION,
+};
+
+struct proof {
+    enum proof_kind kind;
+    int n_parts;
+    int *part; /* [n_vertices], or NULL: no proof */
+};
+
+/*
  * Any collective as a forest. The message is cut in the order of the trees: tree t carries the
  * elements from floor(n S_t) to floor(n S_{t+1}), S_t being the sum of the shares before it. For
  * reduce-scatter and allgather the trees are sorted by root, and the shares of root r sum to 1/P,
@@ -66,6 +82,7 @@ struct plan {
     double bound_bytes_per_s; /* proved upper bound of algbw on this topology, 0 if none was
                                  computed */
     char *bottleneck;         /* the bound's proof as a sentence, or NULL */
+    struct proof proof;
 };
 
 struct plan_request {

@@ -4,7 +4,7 @@
 
 static const struct planner_ops *const planners[] = {
     &central_planner, &central_host_planner, &onehop_planner, &mst_planner,
-    &be_planner,      &ring_planner,         &lp_planner,
+    &be_planner,      &ring_planner,         &lp_planner,     &treepack_planner,
 };
 
 const struct planner_ops *planner_at(size_t i)

@@ -11,5 +11,6 @@ extern const struct planner_ops ring_planner;
 extern const struct planner_ops mst_planner;
 extern const struct planner_ops be_planner;
 extern const struct planner_ops lp_planner;
+extern const struct planner_ops treepack_planner;
 
 #endif

@@ -78,6 +78,8 @@ enum status lattice_join(struct lattice *l, int a, int b, int64_t cap)
     struct arc arc = l->arcs[a];
 
     arc.cap = cap;
+    arc.first = a;
+    arc.second = b;
     if (b < 0) {
         return add_arc(l, arc, arc.links, NULL, 0);
     }
@@ -148,8 +150,12 @@ static enum status fill(const struct topo *t, struct lattice *l, bool *useful, i
     l->n = number_vertices(t, useful, l, number);
     for (int i = 0; i < t->n_links; i++) {
         const struct topo_link *k = &t->links[i];
-        struct arc a = {
-            .from = number[k->from], .to = number[k->to], .cap = k->bytes_per_s, .n_links = 1};
+        struct arc a = {.from = number[k->from],
+                        .to = number[k->to],
+                        .cap = k->bytes_per_s,
+                        .n_links = 1,
+                        .first = -1,
+                        .second = -1};
         if (a.from >= 0 && a.to >= 0) {
             g = gcd64(a.cap, g);
             TRY(add_arc(l, a, &i, NULL, 0));

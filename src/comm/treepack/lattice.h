@@ -29,6 +29,7 @@ struct arc {
     int64_t cap; /* units */
     int *links;
     int n_links;
+    int first, second; /* the arcs that it was joined from, or -1 */
 };
 
 /*

@@ -22,6 +22,8 @@ void packing_fini(struct packing *p);
 /* Append a copy of `arc`, or add to the weight of the tree that is equal. Errors: ST_NOMEM. */
 MUST_CHECK enum status packing_add(struct packing *p, int root, int64_t weight, const int *arc);
 
+MUST_CHECK enum status packing_copy(const struct packing *p, struct packing *out);
+
 /* Longest way from the root of tree i, in arcs. */
 int packing_depth(const struct packing *p, const struct lattice *l, size_t i);
 

@@ -47,6 +47,19 @@ enum status packing_add(struct packing *p, int root, int64_t weight, const int *
     return ST_OK;
 }
 
+enum status packing_copy(const struct packing *p, struct packing *out)
+{
+    packing_init(out, p->n_dev);
+    for (size_t i = 0; i < p->n; i++) {
+        enum status st = packing_add(out, p->trees[i].root, p->trees[i].weight, p->trees[i].arc);
+        if (st != ST_OK) {
+            packing_fini(out);
+            return st;
+        }
+    }
+    return ST_OK;
+}
+
 int packing_depth(const struct packing *p, const struct lattice *l, size_t i)
 {
     int deepest = 0;

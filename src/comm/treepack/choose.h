@@ -1,0 +1,37 @@
+#ifndef TREEPACK_CHOOSE_H
+#define TREEPACK_CHOOSE_H
+
+#include "comm/treepack/solve.h"
+
+/* A solution and what it costs. */
+struct candidate {
+    struct solution solution;
+    size_t n_trees;
+    int depth;
+    double rate_bytes_per_s;
+};
+
+/* The solutions of which no other is at least as fast, as shallow and of as few trees. */
+struct pareto {
+    struct candidate *points;
+    size_t n, room;
+};
+
+/*
+ * Solve `q` in several ways (orders, ties, part of the rate given up for depth) and keep the Pareto
+ * set of {rate, depth, number of trees}. The optimum rate is among them wherever its exact packing
+ * is small enough, else one within 1 % where eight trees per root allow it. `order`, `seed`,
+ * `fixed_k` and `keep` of `q` are chosen here unless `fixed_k` is given. Errors: as solve.
+ */
+MUST_CHECK enum status pareto_create(const struct topo *t, const struct solve_request *q,
+                                     struct pareto *out);
+void pareto_fini(struct pareto *p);
+
+/*
+ * The point that moves `n_bytes` soonest by the cost model: the pipeline of d hops of latency
+ * `alpha_s` costs (sqrt(n / rate) + sqrt(d alpha))^2, each tree a start of its own. n_bytes = 0:
+ * the highest rate, then the lowest cost of a large message.
+ */
+const struct candidate *pareto_pick(const struct pareto *p, size_t n_bytes, double alpha_s);
+
+#endif

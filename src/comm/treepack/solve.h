@@ -1,0 +1,69 @@
+#ifndef TREEPACK_SOLVE_H
+#define TREEPACK_SOLVE_H
+
+#include "comm/treepack/bound.h"
+#include "comm/treepack/pack.h"
+
+/* What a collective's trees look like, without the names of plans. */
+enum solve_kind {
+    SOLVE_BROADCAST, /* out-trees from one root */
+    SOLVE_ALLGATHER, /* out-trees, the same weight from every device */
+    SOLVE_ALLREDUCE, /* trees up and down, roots free */
+};
+
+struct solve_request {
+    enum solve_kind kind;
+    bool reversed; /* reduce instead of broadcast, reduce-scatter instead of allgather */
+    int root;
+    enum pack_order order;
+    uint64_t seed;   /* of ties */
+    int64_t fixed_k; /* trees per root, for a rate below the optimum if need be; 0 = exact */
+    int keep;        /* percent of the optimum rate to pack, 1 to 100; less leaves room for shallow
+                        trees; 0 = 100 */
+};
+
+/*
+ * A packing with its proof. Down trees are arcs of `down_l`. Up trees are arcs of `up_l`, which is
+ * reversed: an arc there runs from the parent to the child, and the data the other way, crossing
+ * the links of its path from the last to the first.
+ *
+ * `rate` and `bound.rate` are message rates in units of `whole`. The weights of all trees of a pass
+ * sum to the same number, and a tree carries weight / sum of the message.
+ */
+struct solution {
+    struct lattice *whole; /* reversed for reversed requests */
+    struct bound bound;
+    struct frac rate;
+    struct lattice *down_l, *up_l; /* NULL: no such pass */
+    struct packing down, up;
+};
+
+/*
+ * Solve it. Errors: ST_NOMEM; ST_INPUT, ST_UNSUPPORTED with the reason logged. `*out` is written
+ * only on success.
+ */
+MUST_CHECK enum status solve(const struct topo *t, const struct solve_request *q,
+                             struct solution *out);
+
+/*
+ * How many unit trees the exact packing has over all roots, a measure of its effort; 1 for direct
+ * allreduce, which is cheap. Errors: as solve.
+ */
+MUST_CHECK enum status solve_count(const struct topo *t, const struct solve_request *q,
+                                   int64_t *trees);
+
+void solution_fini(struct solution *s); /* takes a zeroed one */
+
+/* For each link the one that runs back, same kind and rate, or -1; true if all have one. Errors:
+ * none. rev[t->n_links]. */
+bool solve_mirror_links(const struct topo *t, int *rev);
+
+/* A copy of `l` whose paths use the opposite links. Errors: ST_NOMEM. */
+MUST_CHECK enum status solve_mirror(const struct lattice *l, const int *rev, struct lattice **out);
+
+/* Turn tree i of `p` around so that its root is a centre of it; rev[] pairs the arcs of the
+ * lattice.
+ */
+void solve_centre(struct packing *p, const struct lattice *l, const int *rev, size_t i);
+
+#endif
