@@ -172,7 +172,7 @@ static void draft_up(struct lower *l, const struct tree *t)
             own = sum;
         }
         if (v == t->root && n > 1) {
-            l->drafts[l->n_drafts - 1].finish = l->p->spec.redop == REDOP_MEAN;
+            l->drafts[l->n_drafts - 1].finish = l->p->spec.redop == REDOP_MEAN && l->p->n_ranks > 1;
         } else if (v == t->root && !same(own, sum)) {
             push_copy(l, v, own, sum, NULL); /* alone */
         }

@@ -121,6 +121,9 @@ static enum status check_conflicts(struct check *c, size_t i)
     for (size_t k = op->src; k < op->dst + (size_t)op->n_dst; k++) {
         struct program_ref r = c->p->refs[k];
         bool write = k >= op->dst;
+        if (r.buf == BUF_TMP && c->p->trees[c->tree].n > 0 && !c->p->has_tmp[r.node]) {
+            return bad(c, "an operation touches a buffer that the node does not have", i);
+        }
         if (!bits_get(mine, (size_t)r.node)) {
             return bad(c, "an operation touches a buffer that was not given", i);
         }

@@ -122,7 +122,7 @@ static void try_program(const struct plan *plan, const struct program_spec *spec
     program_destroy(p);
 }
 
-static void try_sizes(const struct plan *plan, enum redop redop)
+static void try_sizes(const struct plan *plan)
 {
     size_t n_ranks = (size_t)plan->n_ranks;
     size_t sizes[] = {0, 1, n_ranks - 1, n_ranks, n_ranks + 1, 127, 128, 129, 1000, 8191};
@@ -132,8 +132,8 @@ static void try_sizes(const struct plan *plan, enum redop redop)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         for (size_t k = 0; k < 3; k++) {
             for (int mode = 0; mode < 4; mode++) {
-                struct program_spec spec = {DTYPE_F32,       redop,    mode & 1,
-                                            (mode & 2) != 0, sizes[i], chunks[k]};
+                struct program_spec spec = {DTYPE_F32,       REDOP_SUM, mode & 1,
+                                            (mode & 2) != 0, sizes[i],  chunks[k]};
                 if (chunks[k] == 4 && sizes[i] > 129) {
                     spec.chunk_bytes = 40; /* the operations are many enough */
                 }
@@ -151,19 +151,276 @@ static void try_backend(const char *backend, int n_ranks)
         bool rooted = c == COLL_BROADCAST || c == COLL_REDUCE;
         for (int root = 0; root < (rooted ? n_ranks : 1); root += 3) {
             struct plan *plan = grid_plan(backend, t, (enum collective)c, root);
-            try_sizes(plan, REDOP_SUM);
+            try_sizes(plan);
             plan_destroy(plan);
         }
     }
     topo_destroy(t);
 }
 
-Test(program, every_backend_collective_rank_count_size_and_chunk_is_exact_in_random_orders)
+/* The part of the registry whose number leaves `part` when divided by 4: separate tests run side by
+ * side. */
+static void try_backends(size_t part)
 {
-    for (size_t b = 0; planner_at(b) != NULL; b++) {
-        for (int k = 0; k < GRID_N_RANKS; k++) {
+    for (size_t b = part; b < part + 4 || planner_at(b) != NULL; b += 4) {
+        for (int k = 0; planner_at(b) != NULL && k < GRID_N_RANKS; k++) {
             try_backend(planner_at(b)->name, grid_ranks[k]);
         }
     }
     cr_assert_eq(mem_live(), 0);
+}
+
+/* Every backend, collective, rank count, size and chunk, in random orders. */
+Test(program, grid_is_exact_part_0)
+{
+    try_backends(0);
+}
+
+Test(program, grid_is_exact_part_1)
+{
+    try_backends(1);
+}
+
+Test(program, grid_is_exact_part_2)
+{
+    try_backends(2);
+}
+
+Test(program, grid_is_exact_part_3)
+{
+    try_backends(3);
+}
+
+Test(program, the_other_operations_are_exact)
+{
+    for (size_t b = 0; planner_at(b) != NULL; b++) {
+        for (int n_ranks = 1; n_ranks <= 6; n_ranks++) {
+            struct topo *t = grid_mesh(n_ranks);
+            enum collective cs[] = {COLL_REDUCE, COLL_ALLREDUCE, COLL_REDUCE_SCATTER};
+            for (int k = 0; k < 3 * 3 * 4; k++) {
+                struct plan *plan = grid_plan(planner_at(b)->name, t, cs[k % 3], n_ranks / 2);
+                struct program_spec spec = {
+                    DTYPE_F32, (enum redop)(REDOP_MEAN + k / 3 % 3), k / 9 % 2, k / 18, 523, 400};
+                try_program(plan, &spec, (uint64_t)k);
+                plan_destroy(plan);
+            }
+            topo_destroy(t);
+        }
+    }
+}
+
+Test(program, ten_thousand_random_orders_change_nothing)
+{
+    for (size_t b = 0; planner_at(b) != NULL; b++) {
+        struct topo *t = grid_mesh(5);
+        struct plan *plan = grid_plan(planner_at(b)->name, t, COLL_ALLREDUCE, -1);
+        struct program_spec spec = {DTYPE_F32, REDOP_SUM, true, false, 37, 16};
+        struct program *p = grid_program(plan, &spec);
+        struct grid_memory m;
+        grid_memory_init(&m, p);
+        for (uint64_t seed = 0; seed < 10000; seed++) {
+            grid_memory_fill(&m);
+            (void)chaos_run(p, m.bases, seed);
+            cr_assert_eq(grid_memory_wrong(&m, -1), 0, "%s seed %zu", plan->backend, (size_t)seed);
+        }
+        grid_memory_fini(&m);
+        program_destroy(p);
+        plan_destroy(plan);
+        topo_destroy(t);
+    }
+}
+
+Test(program, a_large_prime_like_count_is_exact)
+{
+    int ranks[] = {2, 5, 8};
+
+    for (int k = 0; k < 3; k++) {
+        struct topo *t = grid_mesh(ranks[k]);
+        struct plan *plan = grid_plan("onehop", t, COLL_ALLREDUCE, -1);
+        struct program_spec spec = {DTYPE_F32, REDOP_SUM, true, true, 10556587, 0};
+        try_program(plan, &spec, 3);
+        plan_destroy(plan);
+        topo_destroy(t);
+    }
+}
+
+/* --- Counts that do not fit 32 bits --- */
+
+Test(program, offsets_are_exact_beyond_two_to_the_31)
+{
+    size_t sizes[] = {((size_t)1 << 31) - 1, (size_t)1 << 31, ((size_t)1 << 31) + 7,
+                      ((size_t)1 << 32) + 3};
+    enum dtype types[] = {DTYPE_F32, DTYPE_F16};
+
+    for (size_t b = 0; planner_at(b) != NULL; b++) {
+        for (int k = 0; k < 4 * 2 * GRID_N_COLLECTIVES; k++) {
+            struct topo *t = grid_mesh(7);
+            struct plan *plan =
+                grid_plan(planner_at(b)->name, t, (enum collective)(k % GRID_N_COLLECTIVES), 1);
+            struct program_spec spec = {types[k / GRID_N_COLLECTIVES % 2], REDOP_SUM, true, true,
+                                        sizes[k / GRID_N_COLLECTIVES / 2], 0};
+            struct program *p = grid_program(plan, &spec);
+            size_t total = 0, n;
+            cr_assert_eq(program_check(p, plan), ST_OK);
+            for (size_t i = 0; i < p->n_trees; i++) {
+                for (size_t c = 0; c < p->trees[i].n_chunks; c++) {
+                    cr_assert_eq(program_chunk(p, i, c, &n), total);
+                    total += n;
+                }
+            }
+            cr_assert_eq(total, spec.n);
+            program_destroy(p);
+            plan_destroy(plan);
+            topo_destroy(t);
+        }
+    }
+}
+
+/* --- The check itself --- */
+
+/* Break a program in one way; false if there is no such thing in it. */
+static bool break_program(struct program *p, int how)
+{
+    struct program_tree *t = &p->trees[p->n_trees - 1];
+    struct program_op *ops = &p->ops[t->op], *last = &ops[t->n_ops - 1];
+    struct program_op *with_next = NULL;
+
+    for (size_t i = 0; i < t->n_ops; i++) {
+        with_next = ops[i].n_next > 0 ? &ops[i] : with_next;
+    }
+    switch (how) {
+    case 0: /* an operation is missing */
+        t->n_ops--;
+        for (size_t i = 0; i < t->n_ops; i++) {
+            for (int k = 0; k < ops[i].n_next; k++) {
+                if (p->ints[ops[i].next + (size_t)k] == (int)t->n_ops) {
+                    p->ints[ops[i].next + (size_t)k] =
+                        p->ints[ops[i].next + (size_t)--ops[i].n_next];
+                }
+            }
+        }
+        return true;
+    case 1: /* a dependency is missing, and the counter agrees */
+        if (with_next != NULL) {
+            ops[p->ints[with_next->next + (size_t)--with_next->n_next]].n_deps--;
+        }
+        return with_next != NULL;
+    case 2: /* the counter does not agree */
+        last->n_deps++;
+        return true;
+    case 3: /* a buffer is used before it is given */
+        for (size_t i = 0; i < t->n_ops; i++) {
+            if (ops[i].n_posts > 0) {
+                ops[i].n_posts--;
+                ops[i].n_deps--;
+                return true;
+            }
+        }
+        return false;
+    case 4: /* a contribution counts twice */
+        p->refs[ops[0].src + (size_t)ops[0].n_src - 1] = p->refs[ops[0].src];
+        return ops[0].n_src > 1;
+    case 5: /* something else is written */
+        p->refs[last->dst].node = (p->refs[last->dst].node + 1) % p->n_ranks;
+        return true;
+    case 6: /* chunks overlap */
+        t->offset--;
+        return true;
+    case 7: /* the last elements are lost */
+        t->n--;
+        return true;
+    case 8: /* a rank's memory is touched behind its back */
+        last->n_ranks--;
+        return true;
+    case 9: /* a mean without a division, a sum with one */
+        for (size_t i = 0; i < t->n_ops; i++) {
+            if (ops[i].n_src > 1) {
+                ops[i].finish = !ops[i].finish;
+                return true;
+            }
+        }
+        return false;
+    default:
+        return false;
+    }
+}
+
+Test(program, check_catches_every_mutation)
+{
+    int tried[10] = {0};
+
+    for (size_t b = 0; planner_at(b) != NULL; b++) {
+        for (int k = 0; k < 10 * 8; k++) {
+            struct topo *t = grid_mesh(5);
+            struct plan *plan = grid_plan(planner_at(b)->name, t, COLL_ALLREDUCE, -1);
+            struct program_spec spec = {
+                DTYPE_F32, k / 10 % 2 ? REDOP_MEAN : REDOP_SUM, k / 20 % 2, k / 40 % 2, 200, 80};
+            struct program *p = grid_program(plan, &spec);
+            cr_assert_eq(program_check(p, plan), ST_OK);
+            if (break_program(p, k % 10)) {
+                tried[k % 10]++;
+                cr_assert_eq(program_check(p, plan), ST_INTERNAL, "%s mutation %d fuse=%d",
+                             plan->backend, k % 10, spec.fuse);
+            }
+            program_destroy(p);
+            plan_destroy(plan);
+            topo_destroy(t);
+        }
+    }
+    for (int how = 0; how < 10; how++) {
+        cr_assert_gt(tried[how], 0, "mutation %d was never possible", how);
+    }
+}
+
+Test(program, dependencies_are_the_fewest)
+{
+    struct topo *t = grid_mesh(8);
+    struct program_spec spec = {DTYPE_F32, REDOP_SUM, true, true, 8000, 0};
+    struct plan *plan = grid_plan("onehop", t, COLL_ALLREDUCE, -1);
+    struct program *p = grid_program(plan, &spec);
+
+    /* A star is one operation that waits for all ranks. */
+    cr_assert_eq(p->n_ops, 8);
+    cr_assert(p->ops[0].n_deps == 8 && p->ops[0].n_src == 8 && p->ops[0].n_dst == 8);
+    program_destroy(p);
+    plan_destroy(plan);
+    /* In a chain each operation waits for the one before it and for one more rank. */
+    plan = grid_plan("lp", t, COLL_REDUCE, 0);
+    spec.in_place = false;
+    p = grid_program(plan, &spec);
+    cr_assert_eq(p->n_ops, 7);
+    for (size_t i = 0; i < 7; i++) {
+        cr_assert_eq(p->ops[i].n_deps, 2);
+        cr_assert_eq(p->ops[i].n_next, i < 6 ? 1 : 0);
+    }
+    program_destroy(p);
+    plan_destroy(plan);
+    topo_destroy(t);
+}
+
+Test(program, every_failing_allocation_is_reported_without_a_leak)
+{
+    struct topo *t = grid_mesh(4);
+    struct plan *plan = grid_plan("be", t, COLL_ALLREDUCE, -1);
+    struct program_spec spec = {DTYPE_F32, REDOP_SUM, true, true, 100, 0};
+    struct program *p = NULL;
+    enum status st = ST_NOMEM;
+    size_t live = mem_live();
+
+    for (size_t k = 1; st != ST_OK; k++) {
+        mem_fail_at(k);
+        st = program_create(plan, &spec, &p);
+        mem_fail_at(0);
+        cr_assert(st == ST_OK || (st == ST_NOMEM && mem_live() == live), "failure %zu", k);
+    }
+    live = mem_live();
+    for (size_t k = 1; k <= 3; k++) {
+        mem_fail_at(k);
+        st = program_check(p, plan);
+        mem_fail_at(0);
+        cr_assert(st == ST_NOMEM && mem_live() == live, "failure %zu", k);
+    }
+    program_destroy(p);
+    plan_destroy(plan);
+    topo_destroy(t);
 }
