@@ -1,0 +1,228 @@
+/* Builds what each rank trains with: a replica on a thread of its own, and its arenas. */
+#include <math.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "train/layout.h"
+#include "train/state.h"
+
+static enum status alloc_arena(float **arena, size_t n)
+{
+    *arena = mem_alloc(n, sizeof **arena);
+    return *arena == NULL ? ST_NOMEM : ST_OK;
+}
+
+static enum status make_graph(struct rank *r)
+{
+    const struct trainer *t = r->t;
+    struct graph_args args = {
+        .net = t->net,
+        .ops = t->ops,
+        .tuning = t->tuning,
+        .batches = t->batches,
+        .n_batches = t->n_batches,
+        .training = true,
+        .compute = strcmp(t->cfg->device.compute, "bf16") == 0 ? GRAPH_BF16 : GRAPH_FP32,
+        .n_threads = t->n_threads,
+        .seed = (uint64_t)t->cfg->train.seed,
+        .rank = r->index,
+    };
+
+    return graph_create(&args, &r->graph);
+}
+
+/* Arenas are first written here, by the thread that will use them. */
+static enum status make_arenas(struct rank *r)
+{
+    struct trainer *t = r->t;
+    const struct rank *owner = t->shared ? &t->ranks[0] : r;
+    const size_t n = graph_arena_n(r->graph);
+
+    if (owner == r) {
+        TRY(alloc_arena(&r->weights, n));
+        graph_init_params(r->graph, (uint64_t)t->cfg->train.seed, r->weights);
+        if (t->cfg->optim.momentum != 0) {
+            TRY(alloc_arena(&r->momentum, n));
+        }
+    } else {
+        r->weights = owner->weights;
+        r->momentum = owner->momentum;
+    }
+    TRY(alloc_arena(&r->sums, n));
+    if (t->schedule.accum > 1) {
+        TRY(alloc_arena(&r->grads, n));
+    } else {
+        r->grads = r->sums;
+    }
+    graph_bind(r->graph, r->weights, r->grads);
+    return ST_OK;
+}
+
+static enum status make_poison(struct rank *r)
+{
+    size_t shape[3];
+
+    for (size_t i = 0; i < r->t->inject.n; i++) {
+        if (r->t->inject.faults[i].kind == INJECT_NAN && r->t->inject.faults[i].rank == r->index &&
+            r->poisoned == NULL) {
+            dataset_shape(r->t->train, shape);
+            TRY(alloc_arena(&r->poisoned, r->t->batches[0] * shape[0] * shape[1] * shape[2]));
+        }
+    }
+    return ST_OK;
+}
+
+static enum status make_saved_state(struct rank *r)
+{
+    return r->t->on_nan == ON_NAN_SKIP ? alloc_arena(&r->saved_state, graph_state_n(r->graph))
+                                       : ST_OK;
+}
+
+static void build(struct rank *r)
+{
+    r->status = make_graph(r);
+    if (r->status == ST_OK) {
+        r->status = make_arenas(r);
+    }
+    if (r->status == ST_OK) {
+        r->status = make_poison(r);
+    }
+    if (r->status == ST_OK) {
+        r->status = make_saved_state(r);
+    }
+}
+
+/* Rank 0 times the algorithms while nothing else runs; the others then find its choices. */
+static void build_first(void *trainer, int rank)
+{
+    struct trainer *t = trainer;
+
+    if (rank == 0) {
+        build(&t->ranks[0]);
+    }
+}
+
+static void build_others(void *trainer, int rank)
+{
+    struct trainer *t = trainer;
+
+    if (rank != 0) {
+        build(&t->ranks[rank]);
+    }
+}
+
+static enum status first_error(const struct trainer *t)
+{
+    for (int r = 0; r < t->n_ranks; r++) {
+        TRY(t->ranks[r].status);
+    }
+    return ST_OK;
+}
+
+static enum status make_loader(const struct rank *r, bool training, struct loader **out)
+{
+    const struct trainer *t = r->t;
+    struct loader_args args = {
+        .dataset = training ? t->train : t->test,
+        .cfg = &t->cfg->data,
+        .schedule = training ? t->schedule : t->test_schedule,
+        .rank = r->index,
+        .seed = (uint64_t)t->cfg->train.seed,
+        .training = training,
+    };
+
+    return loader_create(&args, out);
+}
+
+/* Started from here and not from the ranks' threads, whose cores they would inherit. */
+static enum status make_loaders(struct trainer *t)
+{
+    for (int r = 0; r < t->n_ranks; r++) {
+        TRY(make_loader(&t->ranks[r], true, &t->ranks[r].loader));
+        if (t->test != NULL) {
+            TRY(make_loader(&t->ranks[r], false, &t->ranks[r].test_loader));
+        }
+    }
+    return ST_OK;
+}
+
+static enum status make_comm(struct trainer *t)
+{
+    struct comm_args args;
+
+    t->arenas = mem_alloc((size_t)t->n_ranks, sizeof(float *));
+    if (t->arenas == NULL) {
+        return ST_NOMEM;
+    }
+    for (int r = 0; r < t->n_ranks; r++) {
+        t->arenas[r] = t->ranks[r].sums;
+    }
+    args = (struct comm_args){.cfg = &t->cfg->comm,
+                              .topo = t->topo,
+                              .n_ranks = t->n_ranks,
+                              .arenas = t->arenas,
+                              .buckets = t->buckets,
+                              .n_buckets = t->n_buckets};
+    return comm_create(&args, &t->comm);
+}
+
+static enum status make_counters(struct trainer *t)
+{
+    for (int r = 0; r < t->n_ranks; r++) {
+        t->ranks[r].left = mem_alloc(t->n_buckets, sizeof(int));
+        if (t->ranks[r].left == NULL) {
+            return ST_NOMEM;
+        }
+    }
+    return ST_OK;
+}
+
+enum status replica_build_all(struct trainer *t)
+{
+    t->ranks = mem_alloc((size_t)t->n_ranks, sizeof *t->ranks);
+    if (t->ranks == NULL) {
+        return ST_NOMEM;
+    }
+    for (int r = 0; r < t->n_ranks; r++) {
+        t->ranks[r].t = t;
+        t->ranks[r].index = r;
+    }
+    crew_run(t->crew, build_first, t);
+    TRY(first_error(t));
+    crew_run(t->crew, build_others, t);
+    TRY(first_error(t));
+    TRY(layout_make(t));
+    TRY(make_counters(t));
+    TRY(make_comm(t));
+    return make_loaders(t);
+}
+
+static void release(struct trainer *t, struct rank *r)
+{
+    loader_destroy(r->loader);
+    loader_destroy(r->test_loader);
+    graph_destroy(r->graph);
+    if (r->grads != r->sums) {
+        mem_free(r->grads);
+    }
+    mem_free(r->sums);
+    if (r->index == 0 || !t->shared) {
+        mem_free(r->weights);
+        mem_free(r->momentum);
+    }
+    mem_free(r->poisoned);
+    mem_free(r->saved_state);
+    mem_free(r->left);
+}
+
+void replica_release_all(struct trainer *t)
+{
+    comm_destroy(t->comm);
+    for (int r = 0; t->ranks != NULL && r < t->n_ranks; r++) {
+        release(t, &t->ranks[r]);
+    }
+    mem_free(t->ranks);
+    mem_free(t->arenas);
+    layout_release(t);
+}

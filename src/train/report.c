@@ -1,0 +1,149 @@
+/* What rank 0 prints and writes while the training runs. */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "train/state.h"
+
+static enum status flush_stdout(void)
+{
+    errno = 0;
+    if (fflush(stdout) != 0 || ferror(stdout) != 0) {
+        return log_fail(ST_IO, "cannot write to standard output: %s, give it a place with room",
+                        errno == 0 ? "an earlier write failed" : strerror(errno));
+    }
+    return ST_OK;
+}
+
+static void count(struct rank *r, uint64_t step, const struct step_record *all)
+{
+    struct trainer *t = r->t;
+    struct tally one = {0};
+    bool skipped = false;
+
+    tally_add(&one, all, t->n_ranks);
+    tally_add(&r->interval, all, t->n_ranks);
+    tally_add(&r->epoch, all, t->n_ranks);
+    t->totals.steps++;
+    t->totals.images += one.images;
+    t->totals.seconds += one.times.step_s;
+    for (int k = 0; k < t->n_ranks; k++) {
+        skipped |= all[k].nonfinite != NULL || all[k].overflow;
+    }
+    t->totals.skipped += skipped && t->on_nan == ON_NAN_SKIP;
+    if (step >= t->warmup_steps) {
+        tally_add(&t->totals.timed, all, t->n_ranks);
+        for (int k = 0; k < t->n_ranks; k++) {
+            t->totals.rank_images[k] += all[k].n;
+        }
+    }
+}
+
+static void show_progress(struct rank *r, uint64_t done)
+{
+    struct trainer *t = r->t;
+    const uint64_t epoch = (done - 1) / t->steps_per_epoch;
+    const struct tally *e = &r->epoch;
+    struct progress_at at = {
+        .step = done,
+        .total_steps = t->total_steps,
+        .epoch = epoch + 1,
+        .epochs = (t->total_steps + t->steps_per_epoch - 1) / t->steps_per_epoch,
+        .epoch_step = done - epoch * t->steps_per_epoch,
+        .epoch_steps = t->steps_per_epoch,
+        .loss = tally_mean(e->loss_sum, e->images),
+        .top1 = tally_mean((double)e->top1, e->images),
+        .images_per_s = tally_images_per_s(e),
+    };
+
+    progress_show(&t->progress, &at);
+}
+
+static double lr_of(const struct trainer *t, uint64_t step)
+{
+    return lr_at(&t->cfg->optim, step, t->steps_per_epoch, t->total_steps, t->n_ranks);
+}
+
+static enum status write_interval(struct rank *r, uint64_t step)
+{
+    struct trainer *t = r->t;
+    const double epoch = (double)(step + 1) / (double)t->steps_per_epoch;
+
+    metrics_step_row(rundir_steps(t->rundir), step + 1, epoch, lr_of(t, step), &r->interval);
+    if (!t->progress.on && t->cfg->log.log_every > 0) {
+        metrics_step_line(stdout, step + 1, epoch, lr_of(t, step), &r->interval, t->n_ranks);
+    }
+    r->interval = (struct tally){0};
+    TRY(flush_stdout());
+    return rundir_flush(t->rundir);
+}
+
+enum status report_step(struct rank *r, uint64_t step, const struct step_record *all)
+{
+    struct trainer *t = r->t;
+    const uint64_t done = step + 1;
+    const uint64_t every =
+        t->cfg->log.log_every > 0 ? (uint64_t)t->cfg->log.log_every : t->steps_per_epoch;
+
+    for (int k = 0; k < t->n_ranks; k++) {
+        if (all[k].final_status != ST_OK) {
+            return ST_OK; /* the step did not take place */
+        }
+    }
+    count(r, step, all);
+    show_progress(r, done);
+    if (done % every != 0 && done != t->total_steps && r->status == ST_OK) {
+        return ST_OK;
+    }
+    return write_interval(r, step);
+}
+
+enum status report_epoch(struct rank *r, uint64_t epoch, uint64_t step, bool evaluated)
+{
+    struct trainer *t = r->t;
+    struct trainer_summary *s = &t->summary;
+    struct epoch_row row = {
+        .epoch = epoch + 1,
+        .step = step,
+        .lr = lr_of(t, step - 1),
+        .test_loss = evaluated ? s->test_loss : NAN,
+        .test_top1 = evaluated ? s->top1 : NAN,
+        .test_top5 = evaluated ? s->top5 : NAN,
+        .test_n = evaluated ? s->test_n : 0,
+        .test_top1_n = evaluated ? s->test_top1_n : 0,
+        .train = &r->epoch,
+    };
+
+    s->train_loss = tally_mean(r->epoch.loss_sum, r->epoch.images);
+    progress_clear(&t->progress);
+    metrics_epoch_row(rundir_epochs(t->rundir), &row);
+    metrics_epoch_line(stdout, &row);
+    r->epoch = (struct tally){0};
+    TRY(flush_stdout());
+    return rundir_flush(t->rundir);
+}
+
+enum status report_end(struct trainer *t, enum status result)
+{
+    const struct trainer_summary *s = &t->summary;
+    char rate[32], each[32];
+
+    progress_clear(&t->progress);
+    printf("%s after %" PRIu64 " of %" PRIu64 " steps: %" PRIu64 " images in %.1f s, %s images/s, "
+           "%s per device\n",
+           result == ST_OK ? "finished" : "stopped", s->steps, t->total_steps, s->samples,
+           t->totals.seconds, metrics_real(s->images_per_s, 5, rate),
+           metrics_real(s->images_per_s / t->n_ranks, 5, each));
+    if (t->totals.skipped > 0) {
+        printf("skipped %" PRIu64 " steps whose loss or gradients were not finite\n",
+               t->totals.skipped);
+    }
+    if (s->test_n > 0) {
+        printf("test accuracy %.2f %% (%zu of %zu images)\n", 100 * s->top1, s->test_top1_n,
+               s->test_n);
+    }
+    printf("results in %s\n", rundir_path(t->rundir));
+    return flush_stdout();
+}

@@ -1,0 +1,179 @@
+/* Forward and backward over the micro-batches of a step; buckets are posted on the way. */
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "train/step.h"
+
+static void post(struct step *s, size_t b)
+{
+    step_fail(s, comm_post(s->r->t->comm, s->r->index, b));
+}
+
+void step_post_all(struct step *s)
+{
+    for (size_t b = 0; b < s->r->t->n_buckets && s->r->status == ST_OK; b++) {
+        post(s, b);
+    }
+}
+
+/* Move a parameter's gradient from backward's arena into the sums over the micro-batches. */
+static void accumulate(struct rank *r, int i)
+{
+    const struct graph_param p = graph_param(r->graph, i);
+    const float *from = r->grads + p.offset;
+    float *to = r->sums + p.offset;
+
+    if (r->grads == r->sums) {
+        return;
+    }
+    if (r->first_micro) {
+        memcpy(to, from, p.n * sizeof *to);
+        return;
+    }
+    for (size_t k = 0; k < p.n; k++) {
+        to[k] += from[k];
+    }
+}
+
+static enum status after_backward(void *ctx, int i)
+{
+    struct step *s = ctx;
+    struct rank *r = s->r;
+    const int b = r->t->bucket_of[i];
+
+    accumulate(r, i);
+    if (r->last_micro && --r->left[b] == 0 && r->t->cfg->comm.overlap) {
+        post(s, (size_t)b);
+    }
+    return r->status;
+}
+
+static void plant_faults(struct step *s, struct batch *batch)
+{
+    struct rank *r = s->r;
+    const struct inject *inject = &r->t->inject;
+    size_t shape[3];
+
+    if (inject->n == 0 || batch->micro > 0) {
+        return;
+    }
+    if (inject_due(inject, INJECT_WEIGHT, r->index, s->number)) {
+        r->weights[0] = NAN;
+        graph_params_changed(r->graph);
+    }
+    if (batch->n > 0 && inject_due(inject, INJECT_NAN, r->index, s->number)) {
+        dataset_shape(r->t->train, shape);
+        memcpy(r->poisoned, batch->x, batch->n * shape[0] * shape[1] * shape[2] * sizeof(float));
+        r->poisoned[0] = NAN;
+        batch->x = r->poisoned;
+    }
+    if (inject_due(inject, INJECT_STALL, r->index, s->number)) {
+        const double wait_s = r->t->cfg->comm.timeout_s + 1;
+        struct timespec pause = {(time_t)wait_s, (long)((wait_s - floor(wait_s)) * 1e9)};
+        (void)nanosleep(&pause, NULL);
+    }
+    if (inject_due(inject, INJECT_FAIL, r->index, s->number)) {
+        step_fail(s, log_fail(ST_INTERNAL, "injected failure, step %llu, see [debug] inject",
+                              (unsigned long long)s->number + 1));
+    }
+}
+
+static void forward(struct step *s, const struct batch *batch)
+{
+    struct rank *r = s->r;
+    struct graph_result result = {0, 0, 0, 0};
+
+    step_fail(s, graph_forward(r->graph, batch->x, batch->labels, batch->n, true,
+                               s->number * r->t->schedule.accum + batch->micro, NULL, &result));
+    if (r->status != ST_OK) {
+        return;
+    }
+    s->mine->loss_sum += result.loss_sum;
+    s->mine->n += result.n;
+    s->mine->top1 += result.top1;
+    s->mine->top5 += result.top5;
+    if (!isfinite(result.loss_sum) && s->mine->nonfinite == NULL) {
+        const char *layer = r->t->on_nan == ON_NAN_STOP ? graph_find_nonfinite(r->graph) : NULL;
+        s->mine->nonfinite = layer == NULL ? "loss" : layer;
+    }
+}
+
+static void backward(struct step *s, const struct batch *batch)
+{
+    struct rank *r = s->r;
+    const struct graph_hooks hooks = {s, NULL, after_backward};
+
+    step_fail(s, graph_backward(r->graph, 1.0f / (float)batch->n_global, &hooks));
+    r->first_micro = false;
+}
+
+/* Samples or not, a rank takes part in every sum: with zeros if it had none in the whole step. */
+static void finish_without_samples(struct step *s)
+{
+    struct rank *r = s->r;
+
+    if (r->first_micro) {
+        memset(r->sums, 0, r->t->n * sizeof *r->sums);
+    }
+    if (r->t->cfg->comm.overlap) {
+        step_post_all(s);
+    }
+}
+
+static void micro_batch(struct step *s, struct batch *batch)
+{
+    struct rank *r = s->r;
+
+    r->last_micro = batch->micro + 1 == r->t->schedule.accum;
+    plant_faults(s, batch);
+    if (batch->n > 0 && r->status == ST_OK) {
+        forward(s, batch);
+    }
+    if (r->last_micro && !r->t->shared) {
+        step_arrive(s);
+    }
+    if (r->status != ST_OK) {
+        return;
+    }
+    if (batch->n > 0) {
+        backward(s, batch);
+    } else if (r->last_micro) {
+        finish_without_samples(s);
+    }
+}
+
+static void reset_buckets(struct rank *r)
+{
+    memset(r->left, 0, r->t->n_buckets * sizeof *r->left);
+    for (int i = 0; i < graph_n_params(r->graph); i++) {
+        r->left[r->t->bucket_of[i]]++;
+    }
+    r->first_micro = true;
+}
+
+/* All micro-batches. Every rank gets as many as the others, some of them empty. */
+void step_compute(struct step *s)
+{
+    struct rank *r = s->r;
+    struct step_times *times = &s->mine->times;
+    double now = clock_now_s();
+
+    times->exposed_s = r->carried_s;
+    reset_buckets(r);
+    for (size_t m = 0; m < r->t->schedule.accum; m++) {
+        struct batch batch = {.micro = m};
+        double ready;
+        if (r->status == ST_OK && !loader_next(r->loader, &batch)) {
+            step_fail(s, log_fail(ST_INTERNAL, "the images ended early, step %llu",
+                                  (unsigned long long)s->number + 1));
+        }
+        ready = clock_now_s();
+        times->data_s += ready - now;
+        micro_batch(s, &batch);
+        now = clock_now_s();
+        times->compute_s += now - ready;
+    }
+}

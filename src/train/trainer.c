@@ -1,0 +1,385 @@
+#include "train/trainer.h"
+
+#include <math.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "models/models.h"
+#include "train/state.h"
+
+enum {
+    MESH_LATENCY_NS = 500
+};
+/* Between two cores through memory; only predictions depend on it. */
+static const int64_t MESH_BYTES_PER_S = 20000000000;
+
+static void read_options(struct trainer *t)
+{
+    const struct config *cfg = t->cfg;
+    bool weight_fault = false; /* of one rank, so it needs weights of its own */
+
+    t->n_ranks = (int)cfg->device.count;
+    t->on_nan = strcmp(cfg->train.on_nan, "skip") == 0     ? ON_NAN_SKIP
+                : strcmp(cfg->train.on_nan, "ignore") == 0 ? ON_NAN_IGNORE
+                                                           : ON_NAN_STOP;
+    for (size_t i = 0; i < t->inject.n; i++) {
+        weight_fault |= t->inject.faults[i].kind == INJECT_WEIGHT;
+    }
+    t->shared = strcmp(cfg->optim.fuse, "off") != 0 && strcmp(cfg->device.type, "cpu") == 0 &&
+                !weight_fault;
+    t->summary = (struct trainer_summary){
+        .train_loss = NAN, .test_loss = NAN, .top1 = NAN, .top5 = NAN, .images_per_s = NAN};
+}
+
+/* --- threads and cores */
+
+static int default_threads(int n_cores, int n_ranks)
+{
+    const char *omp = getenv("OMP_NUM_THREADS"); /* a user's wish */
+    int64_t wish;
+
+    if (omp != NULL && text_to_i64(omp, &wish) && wish > 0 && wish < 4096) {
+        return (int)wish;
+    }
+    return n_cores > n_ranks ? n_cores / n_ranks : 1;
+}
+
+/* Deal the cores that this process may use to the ranks, `n_threads` each. */
+static void deal_cores(const struct trainer *t, const cpu_set_t *mask, cpu_set_t *sets)
+{
+    int core = 0;
+
+    for (int r = 0; r < t->n_ranks; r++) {
+        CPU_ZERO(&sets[r]);
+        for (int k = 0; k < t->n_threads; core++) {
+            if (CPU_ISSET(core, mask)) {
+                CPU_SET(core, &sets[r]);
+                k++;
+            }
+        }
+    }
+}
+
+static enum status start_crew(struct trainer *t)
+{
+    cpu_set_t mask, *sets = NULL;
+    int n_cores = 1;
+    enum status st;
+
+    if (sched_getaffinity(0, sizeof mask, &mask) == 0) {
+        n_cores = CPU_COUNT(&mask);
+    }
+    t->n_threads = (int)t->cfg->device.threads_per_device;
+    if (t->n_threads == 0) {
+        t->n_threads = default_threads(n_cores, t->n_ranks);
+    }
+    t->pinned = t->cfg->device.pin && t->n_ranks * t->n_threads <= n_cores;
+    if (t->cfg->device.pin && !t->pinned) {
+        log_warn("devices are not pinned: %d devices of %d threads do not fit on %d cores",
+                 t->n_ranks, t->n_threads, n_cores);
+    }
+    if (t->pinned) {
+        sets = mem_alloc((size_t)t->n_ranks, sizeof *sets);
+        if (sets == NULL) {
+            return ST_NOMEM;
+        }
+        deal_cores(t, &mask, sets);
+    }
+    st = meeting_init(&t->meeting, t->n_ranks, t->n_ranks * t->n_threads <= n_cores);
+    if (st == ST_OK) {
+        st = crew_create(t->n_ranks, sets, &t->crew);
+    }
+    mem_free(sets);
+    return st;
+}
+
+/* --- data and model */
+
+static enum status check_test_set(const struct trainer *t)
+{
+    size_t a[3], b[3];
+
+    dataset_shape(t->train, a);
+    dataset_shape(t->test, b);
+    if (memcmp(a, b, sizeof a) != 0) {
+        return log_fail(ST_INPUT,
+                        "test images have another shape, %zux%zux%zu and not %zux%zux%zu, give "
+                        "training and test images of one data set",
+                        b[0], b[1], b[2], a[0], a[1], a[2]);
+    }
+    if (dataset_classes(t->test) > dataset_classes(t->train)) {
+        return log_fail(ST_INPUT,
+                        "test labels have %d classes, training labels %d, set [data] classes",
+                        dataset_classes(t->test), dataset_classes(t->train));
+    }
+    return ST_OK;
+}
+
+static enum status open_data(struct trainer *t)
+{
+    const struct config_data *cfg = &t->cfg->data;
+    const uint64_t seed = (uint64_t)t->cfg->train.seed;
+
+    TRY(dataset_open(cfg, DATA_TRAIN, seed, &t->train));
+    TRY(dataset_open(cfg, DATA_TEST, seed, &t->test));
+    if (dataset_n(t->test) == 0) {
+        dataset_close(t->test);
+        t->test = NULL;
+        return ST_OK;
+    }
+    return check_test_set(t);
+}
+
+static enum status make_model(struct trainer *t)
+{
+    size_t shape[3];
+    struct shape input;
+
+    dataset_shape(t->train, shape);
+    input = (struct shape){shape[0], shape[1], shape[2]};
+    TRY(model_create(&t->cfg->model, input, dataset_classes(t->train), &t->net));
+    t->ops = nn_ops_find(t->cfg->device.type);
+    if (t->ops == NULL) {
+        return log_fail(ST_UNSUPPORTED,
+                        "this build has no devices of type '%s', [device] type, use cpu or build "
+                        "with support for it",
+                        t->cfg->device.type);
+    }
+    return ST_OK;
+}
+
+static enum status make_tuning(struct trainer *t)
+{
+    char *path = rundir_tuning_cache();
+    enum status st;
+
+    if (path == NULL) {
+        return ST_NOMEM;
+    }
+    st = tuning_create(path, &t->tuning);
+    mem_free(path);
+    return st;
+}
+
+/* The topology's first devices, as many as there are ranks. */
+static enum status take_devices(struct trainer *t, struct topo *all)
+{
+    int *ranks;
+    enum status st;
+
+    if (all->n_devices < t->n_ranks) {
+        return log_fail(ST_INPUT,
+                        "topology %s has %d devices, [comm] topology, %d are wanted by [device] "
+                        "count, use at most %d",
+                        all->name, all->n_devices, t->n_ranks, all->n_devices);
+    }
+    ranks = mem_alloc((size_t)t->n_ranks, sizeof *ranks);
+    if (ranks == NULL) {
+        return ST_NOMEM;
+    }
+    for (int r = 0; r < t->n_ranks; r++) {
+        ranks[r] = r;
+    }
+    st = topo_subset(all, ranks, t->n_ranks, &t->topo);
+    mem_free(ranks);
+    return st;
+}
+
+static enum status make_topology(struct trainer *t)
+{
+    struct topo *all;
+    enum status st;
+
+    if (t->cfg->comm.topology[0] == '\0') {
+        return topo_mesh(t->n_ranks, MESH_BYTES_PER_S, MESH_LATENCY_NS, &t->topo);
+    }
+    TRY(topo_open(t->cfg->comm.topology, &all));
+    st = take_devices(t, all);
+    topo_destroy(all);
+    return st;
+}
+
+static enum status make_records(struct trainer *t)
+{
+    const size_t n = (size_t)t->n_ranks;
+
+    t->records[0] = mem_alloc(n, sizeof *t->records[0]);
+    t->records[1] = mem_alloc(n, sizeof *t->records[1]);
+    t->evals = mem_alloc(n, sizeof *t->evals);
+    t->totals.rank_images = mem_alloc(n, sizeof *t->totals.rank_images);
+    return t->records[0] != NULL && t->records[1] != NULL && t->evals != NULL &&
+                   t->totals.rank_images != NULL
+               ? ST_OK
+               : ST_NOMEM;
+}
+
+static enum status write_tuning(const struct trainer *t)
+{
+    char *path = rundir_file(t->rundir, "tuning.txt");
+    enum status st;
+
+    if (path == NULL) {
+        return ST_NOMEM;
+    }
+    st = tuning_write(t->tuning, path);
+    mem_free(path);
+    return st;
+}
+
+/* The run directory comes last, so that bad input leaves none behind. */
+static enum status build(struct trainer *t)
+{
+    TRY(inject_parse(t->cfg->debug.inject, (int)t->cfg->device.count, &t->inject));
+    read_options(t);
+    TRY(open_data(t));
+    TRY(work_plan(t));
+    TRY(make_model(t));
+    TRY(make_tuning(t));
+    TRY(make_topology(t));
+    TRY(make_records(t));
+    TRY(start_crew(t));
+    TRY(replica_build_all(t));
+    if (t->dry_run) {
+        return ST_OK;
+    }
+    TRY(rundir_create(t->cfg, &t->rundir));
+    return write_tuning(t);
+}
+
+enum status trainer_create(const struct config *cfg, bool dry_run, struct trainer **out)
+{
+    struct trainer *t = mem_alloc(1, sizeof *t);
+    enum status st;
+
+    if (t == NULL) {
+        return ST_NOMEM;
+    }
+    t->cfg = cfg;
+    t->dry_run = dry_run;
+    st = build(t);
+    if (st != ST_OK) {
+        trainer_destroy(t);
+        return st;
+    }
+    *out = t;
+    return ST_OK;
+}
+
+void trainer_destroy(struct trainer *t)
+{
+    if (t == NULL) {
+        return;
+    }
+    replica_release_all(t);
+    crew_destroy(t->crew);
+    meeting_fini(&t->meeting);
+    rundir_destroy(t->rundir);
+    topo_destroy(t->topo);
+    tuning_destroy(t->tuning);
+    net_destroy(t->net);
+    dataset_close(t->train);
+    dataset_close(t->test);
+    mem_free(t->records[0]);
+    mem_free(t->records[1]);
+    mem_free(t->evals);
+    mem_free(t->totals.rank_images);
+    mem_free(t->batches);
+    mem_free(t);
+}
+
+/* The first cause: what another rank's end did to a rank says nothing. */
+static enum status first_cause(const struct trainer *t)
+{
+    enum status st = ST_OK;
+
+    for (int r = 0; r < t->n_ranks; r++) {
+        if (t->ranks[r].status != ST_OK && (st == ST_OK || st == ST_PEER)) {
+            st = t->ranks[r].status;
+        }
+    }
+    return st;
+}
+
+static void train_job(void *trainer, int rank)
+{
+    struct trainer *t = trainer;
+
+    if (rank == 0) {
+        describe_table(t, stdout);
+        (void)fflush(stdout); /* an error stays and is found with the first report */
+        progress_init(&t->progress, t->cfg->log.progress, stdout);
+    }
+    loop_run(t, rank);
+}
+
+static void end_job(void *trainer, int rank)
+{
+    struct trainer *t = trainer;
+
+    if (rank == 0) {
+        enum status st = summary_write(t, t->result);
+        t->end = report_end(t, t->result);
+        t->end = st != ST_OK ? st : t->end;
+    }
+}
+
+enum status trainer_run(struct trainer *t, struct trainer_summary *out)
+{
+    struct trainer_summary *s = &t->summary;
+
+    crew_run(t->crew, train_job, t);
+    t->result = first_cause(t);
+    s->steps = t->totals.steps;
+    s->samples = t->totals.images;
+    s->images_per_s = tally_images_per_s(&t->totals.timed);
+    if (isnan(s->train_loss)) { /* not one whole epoch */
+        s->train_loss = tally_mean(t->ranks[0].epoch.loss_sum, t->ranks[0].epoch.images);
+    }
+    crew_run(t->crew, end_job, t);
+    *out = *s;
+    return t->result != ST_OK ? t->result : t->end;
+}
+
+void trainer_cancel(struct trainer *t, int signal_number)
+{
+    t->signal = signal_number;
+}
+
+struct export
+{
+    struct trainer *t;
+    int rank;
+    float *out;
+    enum status status;
+};
+
+static void export_job(void *ctx, int rank)
+{
+    struct export *e = ctx;
+
+    if (rank == e->rank) {
+        const struct rank *r = &e->t->ranks[rank];
+        e->status = graph_export(r->graph, r->weights, e->out);
+    }
+}
+
+enum status trainer_weights(struct trainer *t, int rank, float *out, size_t n)
+{
+    struct export e = {t, rank, out, ST_OK};
+
+    if (rank < 0 || rank >= t->n_ranks || n != trainer_n_weights(t)) {
+        return log_fail(ST_BADARG, "no weights of rank %d in %zu values, there are %d ranks of %zu",
+                        rank, n, t->n_ranks, trainer_n_weights(t));
+    }
+    crew_run(t->crew, export_job, &e);
+    return e.status;
+}
+
+size_t trainer_n_weights(const struct trainer *t)
+{
+    return net_param_elements(t->net);
+}

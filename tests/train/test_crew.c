@@ -1,0 +1,97 @@
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/mem.h"
+#include "train/crew.h"
+#include "train/meeting.h"
+
+enum {
+    ROUNDS = 2000,
+    MAX_RANKS = 8
+};
+
+struct party {
+    struct meeting meeting;
+    int n;
+    int written[MAX_RANKS];
+    atomic_int wrong;
+    pthread_t self[MAX_RANKS];
+};
+
+static void note_thread(void *ctx, int rank)
+{
+    struct party *m = ctx;
+
+    m->self[rank] = pthread_self();
+}
+
+static void check_thread(void *ctx, int rank)
+{
+    struct party *m = ctx;
+
+    m->wrong += !pthread_equal(m->self[rank], pthread_self());
+}
+
+Test(crew, a_rank_keeps_its_thread)
+{
+    for (int n = 1; n <= MAX_RANKS; n++) {
+        struct party m = {.n = n};
+        struct crew *c;
+        cr_assert_eq(crew_create(n, NULL, &c), ST_OK);
+        crew_run(c, note_thread, &m);
+        for (int i = 0; i < 50; i++) {
+            crew_run(c, check_thread, &m);
+        }
+        for (int i = 1; i < n; i++) {
+            cr_assert(!pthread_equal(m.self[0], m.self[i]));
+        }
+        cr_assert_eq(m.wrong, 0);
+        crew_destroy(c);
+    }
+}
+
+/* After each meeting everybody sees what everybody wrote before it. */
+static void meet_often(void *ctx, int rank)
+{
+    struct party *m = ctx;
+
+    for (int round = 1; round <= ROUNDS; round++) {
+        unsigned id;
+        m->written[rank] = round;
+        id = meeting_arrive(&m->meeting);
+        meeting_wait(&m->meeting, id);
+        for (int k = 0; k < m->n; k++) {
+            m->wrong += m->written[k] != round;
+        }
+        meeting_pass(&m->meeting);
+    }
+}
+
+Test(crew, a_meeting_waits_for_all, .timeout = 60)
+{
+    for (int n = 1; n <= MAX_RANKS; n++) {
+        for (int spin = 0; spin < 2; spin++) {
+            struct party m = {.n = n};
+            struct crew *c;
+            cr_assert_eq(meeting_init(&m.meeting, n, spin != 0 && n <= 2), ST_OK);
+            cr_assert_eq(crew_create(n, NULL, &c), ST_OK);
+            crew_run(c, meet_often, &m);
+            cr_assert_eq(m.wrong, 0);
+            crew_destroy(c);
+            meeting_fini(&m.meeting);
+        }
+    }
+}
+
+Test(crew, allocations_may_fail)
+{
+    struct crew *c = NULL;
+
+    for (size_t k = 1; k <= 2; k++) {
+        mem_fail_at(k);
+        cr_assert_eq(crew_create(2, NULL, &c), ST_NOMEM);
+        mem_fail_at(0);
+        cr_assert_eq(mem_live(), 0);
+    }
+}
