@@ -49,14 +49,21 @@ static bool go_up(char *path)
     return true;
 }
 
+/* Where the running program lies; "" if that cannot be told. */
+static void program_path(char out[PATH_MAX])
+{
+    ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - 1);
+
+    out[n > 0 ? n : 0] = '\0';
+}
+
 /* The `configs` folders above the program: of the source tree it was built in, or of its install
  * prefix. */
 static enum status try_program(const char *name, char **out)
 {
     char here[PATH_MAX], folder[PATH_MAX + 32];
-    ssize_t n = readlink("/proc/self/exe", here, sizeof here - 1);
 
-    here[n > 0 ? n : 0] = '\0';
+    program_path(here);
     while (*out == NULL && go_up(here)) {
         (void)snprintf(folder, sizeof folder, "%s/configs", here);
         TRY(try_folder(folder, name, out));
@@ -68,25 +75,35 @@ static enum status try_program(const char *name, char **out)
     return ST_OK;
 }
 
-/* Log that there is no such file, with the nearest name in `configs`. */
-static enum status not_found(const char *name)
+/* The file of `folder` whose name is nearest, if it is nearer than what is in `near`. */
+static void look_for_near(const char *folder, const char *name, char near[PATH_MAX], size_t *best)
 {
-    DIR *dir = opendir("configs");
-    char near[NAME_MAX + 1] = "";
-    size_t best = 2 + strlen(name) / 3;
+    DIR *dir = opendir(folder);
 
     for (struct dirent *e; dir != NULL && (e = readdir(dir)) != NULL;) {
         size_t d = text_distance(name, e->d_name), n = strlen(e->d_name);
-        if (n > 4 && strcmp(e->d_name + n - 4, ".ini") == 0 && d < best) {
-            best = d;
-            (void)snprintf(near, sizeof near, "%s", e->d_name);
+        if (n > 4 && strcmp(e->d_name + n - 4, ".ini") == 0 && d < *best) {
+            *best = d;
+            (void)snprintf(near, PATH_MAX, "%s", e->d_name);
         }
     }
     if (dir != NULL) {
         (void)closedir(dir);
     }
+}
+
+static enum status not_found(const char *name)
+{
+    char near[PATH_MAX] = "", here[PATH_MAX], folder[PATH_MAX + 32];
+    size_t best = 2 + strlen(name) / 3;
+
+    look_for_near("configs", name, near, &best);
+    for (program_path(here); go_up(here);) {
+        (void)snprintf(folder, sizeof folder, "%s/configs", here);
+        look_for_near(folder, name, near, &best);
+    }
     if (near[0] != '\0') {
-        return log_fail(ST_INPUT, "no such config file, %s, did you mean configs/%s?", name, near);
+        return log_fail(ST_INPUT, "no such config file, %s, did you mean %s?", name, near);
     }
     return log_fail(ST_INPUT, "no such config file, %s, give a path, or a name in configs/", name);
 }

@@ -155,6 +155,7 @@ void cli_write_tiny(size_t n)
 
 static pid_t start(const char *const *words, const char *out)
 {
+    const char *folder = cli_folder(); /* made here and not by the child */
     const char *argv[MAX_WORDS] = {TEST_BINARY_DIR "/bin/train"};
     pid_t process;
     size_t n = 1;
@@ -170,7 +171,7 @@ static pid_t start(const char *const *words, const char *out)
             open(out != NULL ? out : cli_path("stdout"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
         int err_fd = open(cli_path("stderr"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
         if (out_fd >= 0 && err_fd >= 0 && dup2(out_fd, 1) == 1 && dup2(err_fd, 2) == 2 &&
-            chdir(cli_folder()) == 0 && setenv("XDG_CACHE_HOME", cli_path("cache"), 1) == 0) {
+            chdir(folder) == 0 && setenv("XDG_CACHE_HOME", cli_path("cache"), 1) == 0) {
             execv(argv[0], (char **)(uintptr_t)argv);
         }
         _exit(126);

@@ -54,17 +54,17 @@ Test(input, labels_out_of_range)
     cli_write_tiny(200);
     cli_set_label("train", 57, 10);
     CLI_TINY(&o, "data.classes=10");
-    CLI_REFUSED(&o, 2, "train-labels", "57", "10");
+    CLI_REFUSED(&o, 2, "train-labels", "sample 57", "found 10");
     cli_set_label("train", 57, 255);
     CLI_TINY(&o, "data.classes=10", "device.count=2");
-    CLI_REFUSED(&o, 2, "train-labels", "57", "255");
+    CLI_REFUSED(&o, 2, "train-labels", "sample 57", "found 255");
     cli_write_tiny(200);
     cli_set_label("test", 20, 11);
     CLI_TINY(&o, "data.classes=10");
-    CLI_REFUSED(&o, 2, "test-labels", "20", "11");
+    CLI_REFUSED(&o, 2, "test-labels", "sample 20", "found 11");
     cli_write_tiny(200);
     CLI_TINY(&o, "data.classes=1");
-    CLI_REFUSED(&o, 2, "train-labels", "classes");
+    CLI_REFUSED(&o, 2, "train-labels", "sample 1:", "found 1,", "data.classes");
 }
 
 Test(input, images_and_labels_of_different_count)
@@ -105,13 +105,15 @@ Test(input, no_devices)
 Test(input, batch_larger_than_the_data)
 {
     cli_write_tiny(5);
-    CLI_TINY(&o, "device.count=7");
-    CLI_REFUSED(&o, 2, "5", "8", "7");
+    CLI_TINY(&o, "device.count=7", "data.classes=10");
+    CLI_REFUSED(&o, 2, "5 training images", "batch_per_device 8 ", "7 devices = 56");
     cli_write_tiny(16);
     CLI_TINY(&o, "device.count=2", "train.batch_per_device=32", "data.drop_last=yes");
-    CLI_REFUSED(&o, 2, "16", "32", "2");
+    CLI_REFUSED(&o, 2, "16 training images", "batch_per_device 32 ", "2 devices = 64");
     CLI_TINY(&o, "train.batch_per_device=17");
-    CLI_REFUSED(&o, 2, "16", "17");
+    CLI_REFUSED(&o, 2, "16 training images", "batch_per_device 17 ");
+    CLI_TINY(&o, "train.batch_per_device=16");
+    cr_assert_eq(o.code, 0, "%s", o.err);
 }
 
 Test(input, batches_that_do_not_multiply_out)

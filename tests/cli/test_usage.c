@@ -76,7 +76,7 @@ Test(usage, mistakes_end_with_2_and_a_hint)
     CLI_RUN(&o, "--dry-run=yes");
     CLI_REFUSED(&o, 2, "--dry-run takes no value");
     CLI_RUN(&o, "--config", "quikstart.ini");
-    CLI_REFUSED(&o, 2, "no such config file", "quikstart.ini");
+    CLI_REFUSED(&o, 2, "no such config file", "quikstart.ini", "did you mean quickstart.ini?");
     CLI_RUN(&o, "--config", "quickstart.ini", "--lr", "0,1");
     CLI_REFUSED(&o, 2, "optim.lr", "'0,1'", "point");
     cli_run(&o, (const char *const[]){NULL});

@@ -277,7 +277,7 @@ Test(config_read, what_is_no_config_file_is_refused)
         char name[40];
         const char *what;
     } cases[] = {
-        {"quikstart.ini", "did you mean configs/quickstart.ini?"},
+        {"quikstart.ini", "did you mean quickstart.ini?"},
         {"no/such/file.ini", "no such config file, no/such/file.ini"},
         {"configs", "Is a directory"},
         {"", "no such config file"},
