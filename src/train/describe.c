@@ -28,8 +28,8 @@ static void describe_data(const struct trainer *t, FILE *out)
     dataset_shape(t->train, shape);
     fprintf(out,
             "data              %s, %zu training and %zu test images of %zux%zux%zu, %d classes\n",
-            t->cfg->data.dataset, dataset_n(t->train), t->test == NULL ? 0 : dataset_n(t->test),
-            shape[0], shape[1], shape[2], net_classes(t->net));
+            t->cfg->data.dataset, dataset_n(t->train), dataset_n(t->test), shape[0], shape[1],
+            shape[2], net_classes(t->net));
 }
 
 static void describe_devices(const struct trainer *t, FILE *out)

@@ -7,14 +7,10 @@ static bool end_epoch(struct rank *r, uint64_t epoch, uint64_t step)
     const struct trainer *t = r->t;
     const int64_t every = t->cfg->train.eval_every;
     const bool last = step == t->total_steps;
-    const bool evaluate =
-        t->test != NULL && (last || (every > 0 && (epoch + 1) % (uint64_t)every == 0));
+    const bool evaluate = last || (every > 0 && (epoch + 1) % (uint64_t)every == 0);
 
     if (evaluate && !evaluate_run(r)) {
         return false;
-    }
-    if (!evaluate && last) {
-        evaluate_sync_state(r);
     }
     if (r->index == 0) {
         r->pending = report_epoch(r, epoch, step, evaluate);

@@ -140,9 +140,7 @@ static enum status make_loaders(struct trainer *t)
 {
     for (int r = 0; r < t->n_ranks; r++) {
         TRY(make_loader(&t->ranks[r], true, &t->ranks[r].loader));
-        if (t->test != NULL) {
-            TRY(make_loader(&t->ranks[r], false, &t->ranks[r].test_loader));
-        }
+        TRY(make_loader(&t->ranks[r], false, &t->ranks[r].test_loader));
     }
     return ST_OK;
 }

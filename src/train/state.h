@@ -61,7 +61,7 @@ struct trainer {
     enum on_nan on_nan;
     struct inject inject;
 
-    struct dataset *train, *test; /* test is NULL without test images */
+    struct dataset *train, *test;
     struct net *net;
     struct tuning *tuning;
     const struct nn_ops *ops;
@@ -104,7 +104,10 @@ struct eval_record {
 
 /* --- plan of the work (work.c) */
 
-/* Steps, batch sizes and schedules. Errors: ST_INPUT when there is no whole step; ST_NOMEM. */
+/* The schedule of the training images. Errors: ST_INPUT when they do not fill one step. */
+MUST_CHECK enum status work_begin(struct trainer *t);
+
+/* Steps, the schedule of the test images, and all batch sizes. Errors: ST_NOMEM. */
 MUST_CHECK enum status work_plan(struct trainer *t);
 
 /* --- replicas (replica.c) */

@@ -125,12 +125,8 @@ static enum status open_data(struct trainer *t)
     const uint64_t seed = (uint64_t)t->cfg->train.seed;
 
     TRY(dataset_open(cfg, DATA_TRAIN, seed, &t->train));
+    TRY(work_begin(t));
     TRY(dataset_open(cfg, DATA_TEST, seed, &t->test));
-    if (dataset_n(t->test) == 0) {
-        dataset_close(t->test);
-        t->test = NULL;
-        return ST_OK;
-    }
     return check_test_set(t);
 }
 

@@ -11,21 +11,6 @@ enum {
     WARMUP_STEPS = 10
 };
 
-static enum status check_size(const struct trainer *t)
-{
-    const struct schedule *s = &t->schedule;
-    const size_t global = s->batch * s->accum * (size_t)s->n_ranks;
-
-    if (global > s->n) {
-        return log_fail(ST_INPUT,
-                        "a step needs more images than there are: %zu training images, "
-                        "batch_per_device %zu * accum_steps %zu * %d devices = %zu, use a smaller "
-                        "batch or fewer devices",
-                        s->n, s->batch, s->accum, s->n_ranks, global);
-    }
-    return ST_OK;
-}
-
 static int descending(const void *a, const void *b)
 {
     const size_t x = *(const size_t *)a, y = *(const size_t *)b;
@@ -59,9 +44,7 @@ static enum status collect_batches(struct trainer *t)
         return ST_NOMEM;
     }
     n = sizes_of(&t->schedule, all);
-    if (t->test != NULL) {
-        n += sizes_of(&t->test_schedule, all + n);
-    }
+    n += sizes_of(&t->test_schedule, all + n);
     qsort(all, n, sizeof *all, descending);
     for (size_t i = 0; i < n; i++) {
         if (all[i] != 0 && (kept == 0 || all[i] != all[kept - 1])) {
@@ -73,20 +56,34 @@ static enum status collect_batches(struct trainer *t)
     return ST_OK;
 }
 
-enum status work_plan(struct trainer *t)
+enum status work_begin(struct trainer *t)
 {
     const struct config *cfg = t->cfg;
+    const struct schedule *s = &t->schedule;
+    size_t global;
 
     t->schedule = (struct schedule){.n = dataset_n(t->train),
                                     .batch = (size_t)cfg->train.batch_per_device,
                                     .accum = (size_t)cfg->train.accum_steps,
                                     .n_ranks = t->n_ranks,
                                     .drop_last = cfg->data.drop_last};
-    t->test_schedule = (struct schedule){.n = t->test == NULL ? 0 : dataset_n(t->test),
-                                         .batch = t->schedule.batch,
-                                         .accum = 1,
-                                         .n_ranks = t->n_ranks};
-    TRY(check_size(t));
+    global = s->batch * s->accum * (size_t)s->n_ranks;
+    if (global > s->n) {
+        return log_fail(ST_INPUT,
+                        "a step needs more images than there are: %zu training images, "
+                        "batch_per_device %zu * accum_steps %zu * %d devices = %zu, use a smaller "
+                        "batch or fewer devices",
+                        s->n, s->batch, s->accum, s->n_ranks, global);
+    }
+    return ST_OK;
+}
+
+enum status work_plan(struct trainer *t)
+{
+    const struct config *cfg = t->cfg;
+
+    t->test_schedule = (struct schedule){
+        .n = dataset_n(t->test), .batch = t->schedule.batch, .accum = 1, .n_ranks = t->n_ranks};
     t->steps_per_epoch = schedule_steps(&t->schedule);
     t->total_steps = cfg->train.max_steps > 0 ? (uint64_t)cfg->train.max_steps
                                               : (uint64_t)cfg->train.epochs * t->steps_per_epoch;

@@ -1,7 +1,7 @@
 /* Building a trainer: what is refused, what is described, and what happens without memory. */
 #include "fixture.h"
 
-TestSuite(create, .init = scratch_make, .fini = scratch_remove, .timeout = 120);
+TestSuite(create, .init = scratch_make, .fini = scratch_remove);
 
 static enum status create(const char *const *more)
 {

@@ -68,7 +68,7 @@ static void meet_often(void *ctx, int rank)
     }
 }
 
-Test(crew, a_meeting_waits_for_all, .timeout = 60)
+Test(crew, a_meeting_waits_for_all)
 {
     for (int n = 1; n <= MAX_RANKS; n++) {
         for (int spin = 0; spin < 2; spin++) {

@@ -33,7 +33,7 @@ static struct outcome run_split(int ranks, const char *backend, bool overlap, bo
     return run_ok(more);
 }
 
-Test(equal, ranks_backends_overlap_and_sharing, .timeout = 300)
+Test(equal, ranks_backends_overlap_and_sharing)
 {
     static const int ranks[] = {2, 3, 4, 5, 7};
     struct outcome one = run_split(1, "onehop", true, true);

@@ -58,7 +58,7 @@ Test(evaluate, one_line_an_epoch_and_the_last_one_always)
 }
 
 /* Batch norm: ranks see other images, yet go on from equal statistics. */
-Test(evaluate, running_statistics_are_equal_on_all_ranks, .timeout = 120)
+Test(evaluate, running_statistics_are_equal_on_all_ranks)
 {
     const char *const more[] = {"model.name=resnet20",
                                 "data.shape=3,8,8",
@@ -103,7 +103,7 @@ static void sync_job(void *ctx, int rank)
     evaluate_sync_state(&p->t->ranks[rank]);
 }
 
-Test(evaluate, synchronising_takes_the_mean, .timeout = 120)
+Test(evaluate, synchronising_takes_the_mean)
 {
     const char *const more[] = {"model.name=resnet20", "data.shape=3,8,8", "device.count=3",
                                 "train.batch_per_device=4", NULL};

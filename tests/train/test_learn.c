@@ -1,7 +1,7 @@
 /* Real images, where they are installed: 200 steps of LeNet see a third of Fashion-MNIST. */
 #include "fixture.h"
 
-TestSuite(learn, .init = scratch_make, .fini = scratch_remove, .timeout = 300);
+TestSuite(learn, .init = scratch_make, .fini = scratch_remove);
 
 Test(learn, lenet_on_fashion_mnist)
 {

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "train/metrics.h"
 
-TestSuite(report, .init = scratch_make, .fini = scratch_remove, .timeout = 120);
+TestSuite(report, .init = scratch_make, .fini = scratch_remove);
 
 static json_t *load(const char *name)
 {

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "train/inject.h"
 
-TestSuite(stop, .init = scratch_make, .fini = scratch_remove, .timeout = 120);
+TestSuite(stop, .init = scratch_make, .fini = scratch_remove);
 
 /* Run with stderr kept in the file `log` of the scratch folder. */
 static struct outcome run_logged(const char *const *more, char **log)
