@@ -1,113 +1,12 @@
 /* Every connected class of sub-topologies of DGX-1P and DGX-1V with 3 to 8 GPUs. */
 #include <criterion/criterion.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/mem.h"
+#include "classes.h"
 #include "comm/treepack/bound.h"
 #include "comm/treepack/pack.h"
 #include "comm/treepack/strength.h"
 #include "topo/topo.h"
-
-struct machine {
-    struct topo *t; /* NVLink only */
-    int lanes[8][8];
-};
-
-static void machine_open(struct machine *m, const char *name)
-{
-    char path[512];
-    struct topo *t;
-
-    (void)snprintf(path, sizeof path, "%s/topologies/%s.topo", TEST_SOURCE_DIR, name);
-    cr_assert_eq(topo_read(path, &t), ST_OK);
-    cr_assert_eq(topo_keep_links(t, "nvlink", &m->t), ST_OK);
-    topo_destroy(t);
-    memset(m->lanes, 0, sizeof m->lanes);
-    for (int i = 0; i < m->t->n_links; i++) {
-        const struct topo_link *l = &m->t->links[i];
-        m->lanes[l->from][l->to] = l->lanes;
-    }
-}
-
-struct sub {
-    int n, ranks[8];
-    int lanes[8][8];
-};
-
-static struct sub sub_of(const struct machine *m, unsigned mask)
-{
-    struct sub s = {0};
-
-    for (int r = 0; r < 8; r++) {
-        if (mask >> r & 1) {
-            s.ranks[s.n++] = r;
-        }
-    }
-    for (int i = 0; i < s.n; i++) {
-        for (int j = 0; j < s.n; j++) {
-            s.lanes[i][j] = m->lanes[s.ranks[i]][s.ranks[j]];
-        }
-    }
-    return s;
-}
-
-static bool connected(const struct sub *s)
-{
-    unsigned seen = 1, before = 0;
-
-    while (seen != before) {
-        before = seen;
-        for (int i = 0; i < s->n; i++) {
-            for (int j = 0; j < s->n; j++) {
-                if (seen >> i & 1 && s->lanes[i][j] > 0) {
-                    seen |= 1U << j;
-                }
-            }
-        }
-    }
-    return seen == (1U << s->n) - 1;
-}
-
-/* Is there a renumbering that turns a into b? */
-static bool extend(const struct sub *a, const struct sub *b, int *map, int k)
-{
-    if (k == a->n) {
-        return true;
-    }
-    for (int v = 0; v < a->n; v++) {
-        bool fits = true;
-        for (int i = 0; i < k && fits; i++) {
-            fits = map[i] != v && a->lanes[i][k] == b->lanes[map[i]][v];
-        }
-        map[k] = v;
-        if (fits && extend(a, b, map, k + 1)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static int classes(const struct machine *m, struct sub *out)
-{
-    int n = 0;
-
-    for (unsigned mask = 1; mask < 256; mask++) {
-        struct sub s = sub_of(m, mask);
-        bool known = false;
-        int map[8];
-        if (s.n < 3 || !connected(&s)) {
-            continue;
-        }
-        for (int i = 0; i < n && !known; i++) {
-            known = out[i].n == s.n && extend(&s, &out[i], map, 0);
-        }
-        if (!known) {
-            out[n++] = s;
-        }
-    }
-    return n;
-}
 
 /* By brute force, in lanes. */
 static int64_t least_cut(const struct sub *s)

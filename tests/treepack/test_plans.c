@@ -1,0 +1,308 @@
+/* Plans of the planner, written to files, read back, and judged by the independent checker. */
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "classes.h"
+#include "comm/plan_json.h"
+#include "topo/plan_verify.h"
+
+static void path_of(char path[64], const char *what)
+{
+    (void)snprintf(path, 64, "/tmp/espalier-test-%s-%d.json", what, (int)getpid());
+}
+
+static void write_plan(const struct plan *p, const struct topo *t, const char *path)
+{
+    FILE *f = fopen(path, "w");
+
+    cr_assert_not_null(f);
+    cr_assert_eq(plan_json_write(p, t, f), ST_OK);
+    cr_assert_eq(fclose(f), 0);
+}
+
+static struct plan *make(const struct topo *t, enum collective c, int root)
+{
+    struct plan_request q = {.collective = c, .n_ranks = t->n_devices, .root = root};
+    struct plan *p = NULL;
+
+    cr_assert_eq(plan_create("treepack", t, &q, &p), ST_OK);
+    return p;
+}
+
+/* The plan's rate is its bound, the file is sound, and reading it gives the same loads. */
+static void check_plan(const struct topo *t, enum collective c, int root)
+{
+    struct plan *p = make(t, c, root), *q = NULL;
+    double seconds = plan_link_seconds_per_byte(p, t);
+    char path[64];
+
+    path_of(path, "plan");
+    cr_assert_float_eq(1 / seconds / p->bound_bytes_per_s, 1, 1e-12, "%s of %s", collective_name(c),
+                       t->name);
+    cr_assert_not_null(p->bottleneck);
+    write_plan(p, t, path);
+    cr_assert_eq(plan_verify(path, t, NULL), ST_OK);
+    cr_assert_eq(plan_json_read(path, t, &q), ST_OK);
+    cr_assert_eq(q->n_trees, p->n_trees);
+    cr_assert_eq(q->collective, c);
+    cr_assert_eq(q->root, p->root);
+    cr_assert_eq(plan_link_seconds_per_byte(q, t), seconds);
+    cr_assert_eq(plan_depth(q), plan_depth(p));
+    (void)unlink(path);
+    plan_destroy(p);
+    plan_destroy(q);
+}
+
+static void check_classes(const char *name, int expected)
+{
+    struct machine m;
+    struct sub list[64];
+
+    machine_open(&m, name);
+    cr_assert_eq(classes(&m, list), expected);
+    for (int i = 0; i < expected; i++) {
+        struct topo *t;
+        cr_assert_eq(topo_subset(m.t, list[i].ranks, list[i].n, &t), ST_OK);
+        for (int root = 0; root < list[i].n; root++) {
+            check_plan(t, COLL_BROADCAST, root);
+            check_plan(t, COLL_REDUCE, root);
+        }
+        check_plan(t, COLL_ALLREDUCE, -1);
+        check_plan(t, COLL_ALLGATHER, -1);
+        check_plan(t, COLL_REDUCE_SCATTER, -1);
+        topo_destroy(t);
+    }
+    topo_destroy(m.t);
+    cr_assert_eq(mem_live(), 0);
+}
+
+Test(plans, of_all_classes_of_dgx1p_are_optimal_and_sound)
+{
+    check_classes("dgx1p", 14);
+}
+
+Test(plans, of_all_classes_of_dgx1v_are_optimal_and_sound)
+{
+    check_classes("dgx1v", 46);
+}
+
+static struct topo *machine(const char *name)
+{
+    char path[512];
+    struct topo *t;
+
+    (void)snprintf(path, sizeof path, "%s/topologies/%s.topo", TEST_SOURCE_DIR, name);
+    cr_assert_eq(topo_read(path, &t), ST_OK);
+    return t;
+}
+
+Test(plans, of_other_machines_are_sound)
+{
+    static const char *const names[] = {"dgx2", "dgx-a100", "pcie4", "h100x2"};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct topo *t = machine(names[i]);
+        check_plan(t, COLL_ALLREDUCE, -1);
+        check_plan(t, COLL_ALLGATHER, -1);
+        check_plan(t, COLL_REDUCE_SCATTER, -1);
+        check_plan(t, COLL_REDUCE, 1);
+        topo_destroy(t);
+    }
+}
+
+/* --- Mutations of a sound plan: each must be refused. --- */
+
+static json_t *tree_of(json_t *plan, size_t i)
+{
+    return json_array_get(json_object_get(plan, "trees"), i);
+}
+
+static json_t *edge_of(json_t *plan, size_t tree, const char *pass, size_t i)
+{
+    return json_array_get(json_object_get(tree_of(plan, tree), pass), i);
+}
+
+static void add_int(json_t *array, size_t i, json_int_t by)
+{
+    json_t *x = json_array_get(array, i);
+
+    (void)json_integer_set(x, json_integer_value(x) + by);
+}
+
+static void drop_last(json_t *array)
+{
+    (void)json_array_remove(array, json_array_size(array) - 1);
+}
+
+static void mutate(json_t *p, int k)
+{
+    json_t *trees = json_object_get(p, "trees"), *proof = json_object_get(p, "bottleneck");
+    json_t *share = json_object_get(tree_of(p, 0), "share"), *edge = edge_of(p, 0, "down", 0);
+    json_t *parts = json_object_get(proof, "parts"), *via = json_object_get(edge, "via");
+
+    switch (k) {
+    case 0: /* a share off by one unit */
+        add_int(share, 0, 1);
+        break;
+    case 1:
+        add_int(share, 1, 1);
+        break;
+    case 2: /* negative */
+        add_int(share, 0, -json_integer_value(json_array_get(share, 0)) - 1);
+        break;
+    case 3: /* a tree missing, a tree twice */
+        drop_last(trees);
+        break;
+    case 4:
+        (void)json_array_append(trees, tree_of(p, 0));
+        break;
+    case 5: /* not spanning */
+        drop_last(json_object_get(tree_of(p, 0), "down"));
+        break;
+    case 6:
+        drop_last(json_object_get(tree_of(p, 1), "up"));
+        break;
+    case 7: /* an edge twice */
+        (void)json_array_append(json_object_get(tree_of(p, 0), "down"), edge);
+        break;
+    case 8: /* an edge with its ends exchanged */
+        (void)json_object_set_new(edge, "from",
+                                  json_integer(json_integer_value(json_object_get(edge, "to"))));
+        break;
+    case 9: /* moved to ranks that no such way joins */
+        (void)json_object_set_new(
+            edge, "to", json_integer((json_integer_value(json_object_get(edge, "to")) + 1) % 8));
+        break;
+    case 10: /* over a link that is not there */
+        (void)json_object_set_new(edge, "link", json_string("pcie"));
+        break;
+    case 11:
+        (void)json_array_set_new(via, 1, json_string("gpu99"));
+        break;
+    case 12: /* a root that is not the top */
+        (void)json_object_set_new(
+            tree_of(p, 0), "root",
+            json_integer((json_integer_value(json_object_get(tree_of(p, 0), "root")) + 1) % 8));
+        break;
+    case 13: /* a rate that the links do not give */
+        (void)json_object_set_new(p, "algbw_gbs", json_real(85.72));
+        break;
+    case 14: /* a bound that the certificate does not prove */
+        (void)json_object_set_new(p, "bound_gbs", json_real(85.70));
+        break;
+    case 15: /* the certificate of another partition */
+        (void)json_array_extend(json_array_get(parts, 0), json_array_get(parts, 1));
+        (void)json_array_remove(parts, 1);
+        break;
+    case 16: /* a device in no part, or in two */
+        (void)json_array_remove(parts, 0);
+        break;
+    case 17:
+        (void)json_array_append(json_array_get(parts, 0),
+                                json_array_get(json_array_get(parts, 1), 0));
+        break;
+    case 18: /* other devices */
+        (void)json_array_set_new(json_object_get(p, "devices"), 7, json_string("gpu0"));
+        break;
+    case 19:
+        (void)json_array_set_new(json_object_get(p, "devices"), 7, json_string("plx0"));
+        break;
+    case 20: /* another collective */
+        (void)json_object_set_new(p, "collective", json_string("allgather"));
+        break;
+    case 21:
+        (void)json_object_set_new(p, "format", json_string("espalier-plan/2"));
+        break;
+    case 22: /* a bound without a proof */
+        (void)json_object_set_new(p, "bottleneck", json_null());
+        break;
+    default: /* a cut that proves less */
+        (void)json_object_set_new(proof, "kind", json_string("cut"));
+        break;
+    }
+}
+
+enum {
+    N_MUTATIONS = 24
+};
+
+Test(plans, every_mutation_is_refused_by_the_checker)
+{
+    struct topo *all = machine("dgx1v"), *t;
+    struct plan *p;
+    char path[64];
+
+    cr_assert_eq(topo_keep_links(all, "nvlink", &t), ST_OK);
+    p = make(t, COLL_ALLREDUCE, -1);
+    path_of(path, "mutant");
+    for (int k = 0; k < N_MUTATIONS; k++) {
+        json_t *json;
+        write_plan(p, t, path);
+        json = json_load_file(path, 0, NULL);
+        cr_assert_not_null(json);
+        mutate(json, k);
+        cr_assert_eq(json_dump_file(json, path, JSON_REAL_PRECISION(15)), 0);
+        json_decref(json);
+        cr_assert_eq(plan_verify(path, t, NULL), ST_INPUT, "mutation %d was accepted", k);
+    }
+    (void)unlink(path);
+    plan_destroy(p);
+    topo_destroy(t);
+    topo_destroy(all);
+    cr_assert_eq(mem_live(), 0);
+}
+
+Test(plans, for_other_devices_are_refused)
+{
+    struct topo *t = machine("dgx-a100"), *s, *other = machine("dgx-h100");
+    int ranks[] = {1, 0, 2, 3, 4, 5, 6, 7};
+    struct plan *p = make(t, COLL_ALLREDUCE, -1), *q = NULL;
+    char path[64];
+
+    path_of(path, "other");
+    write_plan(p, t, path);
+    cr_assert_eq(plan_json_read(path, other, &q), ST_OK, "the same names and links");
+    plan_destroy(q);
+    cr_assert_eq(topo_subset(t, ranks, 8, &s), ST_OK);
+    cr_assert_eq(plan_json_read(path, s, &q), ST_INPUT, "another order of ranks");
+    topo_destroy(s);
+    cr_assert_eq(topo_subset(t, ranks, 7, &s), ST_OK);
+    cr_assert_eq(plan_json_read(path, s, &q), ST_INPUT, "fewer devices");
+    topo_destroy(s);
+    (void)unlink(path);
+    cr_assert_eq(plan_json_read(path, t, &q), ST_INPUT, "no file");
+    plan_destroy(p);
+    topo_destroy(t);
+    topo_destroy(other);
+    cr_assert_eq(mem_live(), 0);
+}
+
+Test(plans, of_every_backend_pass_through_files)
+{
+    struct topo *t;
+    char path[64];
+
+    path_of(path, "backend");
+    cr_assert_eq(topo_mesh(5, 1000000, 5, &t), ST_OK);
+    for (size_t i = 0; planner_at(i) != NULL; i++) {
+        struct plan_request r = {.collective = COLL_ALLREDUCE, .n_ranks = 5, .root = -1};
+        struct plan *p, *q = NULL;
+        if (strcmp(planner_at(i)->name, "central-host") == 0) {
+            continue; /* needs a host */
+        }
+        cr_assert_eq(plan_create(planner_at(i)->name, t, &r, &p), ST_OK);
+        write_plan(p, t, path);
+        cr_assert_eq(plan_verify(path, t, NULL), ST_OK, "%s", p->backend);
+        cr_assert_eq(plan_json_read(path, t, &q), ST_OK);
+        cr_assert_eq(q->pipelined, p->pipelined);
+        cr_assert_str_eq(q->backend, p->backend);
+        plan_destroy(p);
+        plan_destroy(q);
+    }
+    (void)unlink(path);
+    topo_destroy(t);
+}
