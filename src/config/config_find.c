@@ -12,7 +12,8 @@
 #include "base/mem.h"
 #include "base/text.h"
 
-/* Take `path` (owned) as the answer if it is there. NULL stands for a failed allocation. */
+/* Take `path` (owned) as the answer if it is there and no folder. NULL stands for a failed
+ * allocation. */
 static enum status try_path(char *path, char **out)
 {
     struct stat info;
@@ -20,7 +21,7 @@ static enum status try_path(char *path, char **out)
     if (path == NULL) {
         return log_fail(ST_NOMEM, "no memory for the path of the config file, free some");
     }
-    if (stat(path, &info) == 0) {
+    if (stat(path, &info) == 0 && !S_ISDIR(info.st_mode)) {
         *out = path;
         return ST_OK;
     }
@@ -96,7 +97,14 @@ static enum status not_found(const char *name)
 {
     char near[PATH_MAX] = "", here[PATH_MAX], folder[PATH_MAX + 32];
     size_t best = 2 + strlen(name) / 3;
+    struct stat info;
 
+    if (stat(name, &info) == 0) {
+        return log_fail(ST_INPUT,
+                        "config file is a folder, %s, name a file, as %s/config.ini of a "
+                        "run",
+                        name, name);
+    }
     look_for_near("configs", name, near, &best);
     for (program_path(here); go_up(here);) {
         (void)snprintf(folder, sizeof folder, "%s/configs", here);

@@ -86,11 +86,13 @@ enum status config_suggest_key(const char *section, const char *name, const char
             near = config_table_at(i);
         }
     }
+    if (section[0] == '\0' && near == NULL) {
+        return log_fail(ST_INPUT, "key '%.100s' has no section, %s, put it under its [section]",
+                        name, place);
+    }
     if (section[0] == '\0') {
-        return log_fail(ST_INPUT, "key '%.100s' has no section, %s, %s%s%s%s%s", name, place,
-                        near != NULL ? "it belongs to [" : "put it under its [section]",
-                        near != NULL ? near->section : "", near != NULL ? "] " : "",
-                        near != NULL ? near->name : "", "");
+        return log_fail(ST_INPUT, "key '%.100s' has no section, %s, it belongs to [%s] as %s", name,
+                        place, near->section, near->name);
     }
     if (near == NULL) {
         return log_fail(ST_INPUT, "unknown key '%.100s' in [%s], %s, this section has %s", name,

@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include "config_testing.h"
 
 /* --- names (unknown, misplaced, misspelt) */
@@ -261,7 +263,9 @@ static enum status read_named(void *ctx)
 Test(config_read, bare_names_are_found_in_configs)
 {
     static char bare[] = "quickstart.ini", short_name[] = "quickstart", path[] = "configs/mlp.ini";
+    char folder[64];
 
+    (void)snprintf(folder, sizeof folder, "/tmp/espalier-find-%ld", (long)getpid());
     cr_assert_eq(chdir(TEST_SOURCE_DIR), 0);
     cr_assert_eq(testing_catch(read_named, bare), ST_OK, "%s", testing_messages());
     cr_assert_eq(testing_catch(read_named, short_name), ST_OK, "%s", testing_messages());
@@ -269,6 +273,13 @@ Test(config_read, bare_names_are_found_in_configs)
     cr_assert_eq(chdir("/"), 0);
     cr_assert_eq(testing_catch(read_named, bare), ST_OK, "found above the program: %s",
                  testing_messages());
+    cr_assert_eq(mkdir(folder, 0700), 0);
+    cr_assert_eq(chdir(folder), 0);
+    cr_assert_eq(mkdir(short_name, 0700), 0);
+    cr_assert_eq(testing_catch(read_named, short_name), ST_OK, "a folder is no config file: %s",
+                 testing_messages());
+    cr_assert_eq(rmdir(short_name), 0);
+    cr_assert_eq(rmdir(folder), 0);
 }
 
 Test(config_read, what_is_no_config_file_is_refused)
@@ -279,7 +290,7 @@ Test(config_read, what_is_no_config_file_is_refused)
     } cases[] = {
         {"quikstart.ini", "did you mean quickstart.ini?"},
         {"no/such/file.ini", "no such config file, no/such/file.ini"},
-        {"configs", "Is a directory"},
+        {"configs", "is a folder, configs,"},
         {"", "no such config file"},
         {"/dev/zero", "larger than 1 MiB"},
         {"nothing-like-it", "a name in configs/"},
