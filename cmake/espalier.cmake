@@ -1,11 +1,10 @@
 # How every part of espalier is compiled, and the functions that the folders use.
 add_library(espalier_flags INTERFACE)
 target_compile_definitions(espalier_flags INTERFACE _GNU_SOURCE)
-target_compile_options(espalier_flags INTERFACE -Wall -Wextra -Wshadow -Wstrict-prototypes
-    -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wvla -fno-math-errno)
+target_compile_options(espalier_flags INTERFACE "$<$<COMPILE_LANGUAGE:C>:-Wall;-Wextra;-Wshadow;-Wstrict-prototypes;-Wmissing-prototypes;-Wpointer-arith;-Wwrite-strings;-Wvla;-fno-math-errno>")
 target_include_directories(espalier_flags INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR})
 if(ESPALIER_WERROR)
-    target_compile_options(espalier_flags INTERFACE -Werror)
+    target_compile_options(espalier_flags INTERFACE $<$<COMPILE_LANGUAGE:C>:-Werror>)
 endif()
 if(ESPALIER_SANITIZE)
     target_compile_options(espalier_flags INTERFACE -fsanitize=${ESPALIER_SANITIZE}

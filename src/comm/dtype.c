@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "comm/halves.h"
+#include "base/halves.h"
 
 static const struct {
     const char *name;

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "comm/halves.h"
+#include "base/halves.h"
 
 /*
  * Each kernel is written once, as an inline body, and compiled for every instruction set that is

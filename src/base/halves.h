@@ -1,14 +1,19 @@
-#ifndef COMM_HALVES_H
-#define COMM_HALVES_H
+#ifndef BASE_HALVES_H
+#define BASE_HALVES_H
 
 #include <stdint.h>
 #include <string.h>
+
+/* How the functions are declared; GPU code declares them in another way. */
+#ifndef HALVES_FN
+#define HALVES_FN static inline
+#endif
 
 /*
  * 16-bit floats without a branch in the common case, so that loops over them vectorise. Rounding is
  * to nearest even, NaNs stay NaNs, values out of range become infinite.
  */
-static inline uint32_t halves_bits(float x)
+HALVES_FN uint32_t halves_bits(float x)
 {
     uint32_t u;
 
@@ -16,7 +21,7 @@ static inline uint32_t halves_bits(float x)
     return u;
 }
 
-static inline float halves_float(uint32_t u)
+HALVES_FN float halves_float(uint32_t u)
 {
     float x;
 
@@ -24,12 +29,12 @@ static inline float halves_float(uint32_t u)
     return x;
 }
 
-static inline float halves_f32_of_bf16(uint16_t x)
+HALVES_FN float halves_f32_of_bf16(uint16_t x)
 {
     return halves_float((uint32_t)x << 16);
 }
 
-static inline uint16_t halves_bf16_of_f32(float x)
+HALVES_FN uint16_t halves_bf16_of_f32(float x)
 {
     uint32_t u = halves_bits(x);
     uint32_t rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
@@ -37,7 +42,7 @@ static inline uint16_t halves_bf16_of_f32(float x)
     return (uint16_t)(x != x ? (u >> 16) | 0x40 : rounded);
 }
 
-static inline float halves_f32_of_f16(uint16_t x)
+HALVES_FN float halves_f32_of_f16(uint16_t x)
 {
     uint32_t sign = (uint32_t)(x & 0x8000) << 16, body = x & 0x7fff;
     float normal = halves_float(sign | ((body << 13) + (112u << 23)));
@@ -48,7 +53,7 @@ static inline float halves_f32_of_f16(uint16_t x)
     return body >= 0x7c00 ? special : body < 0x400 ? small : normal;
 }
 
-static inline uint16_t halves_f16_of_f32(float x)
+HALVES_FN uint16_t halves_f16_of_f32(float x)
 {
     uint32_t u = halves_bits(x), sign = (u >> 16) & 0x8000, mag = u & 0x7fffffff;
     uint32_t normal = (mag - (112u << 23) + 0xfff + ((mag >> 13) & 1)) >> 13;

@@ -1,0 +1,75 @@
+#include "device/cuda/cuda_kernels.h"
+
+#include "device/kernels/kernel_fold.h"
+#include "device/kernels/kernel_sgd.h"
+
+static __device__ __forceinline__ struct kernel_place here(void)
+{
+    return {blockIdx.x, gridDim.x, threadIdx.x, blockDim.x};
+}
+
+/* Sums are what training waits for; the other operations are chosen at run time. */
+template <enum device_dtype D>
+static __global__ void sum_kernel(const __grid_constant__ struct device_fold f)
+{
+    kernel_fold(here(), &f, D, DEVICE_SUM);
+}
+
+template <enum device_dtype D>
+static __global__ void fold_kernel(const __grid_constant__ struct device_fold f)
+{
+    kernel_fold(here(), &f, D, f.redop);
+}
+
+static __global__ void sgd_kernel(const __grid_constant__ struct device_sgd s)
+{
+    kernel_sgd(here(), &s);
+}
+
+template <enum device_dtype D>
+static void fold_launch(cudaStream_t stream, unsigned blocks, const struct device_fold *f)
+{
+    if (f->redop == DEVICE_SUM || f->redop == DEVICE_MEAN) {
+        sum_kernel<D><<<blocks, KERNEL_THREADS, 0, stream>>>(*f);
+    } else {
+        fold_kernel<D><<<blocks, KERNEL_THREADS, 0, stream>>>(*f);
+    }
+}
+
+extern "C" cudaError_t cuda_kernels_fold(cudaStream_t stream, size_t n_blocks,
+                                         const struct device_fold *f)
+{
+    struct kernel_cut cut = kernel_fold_cut(f, f->dtype);
+    size_t items = cut.n_vec > cut.n_single ? cut.n_vec : cut.n_single;
+    unsigned blocks = (unsigned)kernel_blocks(items, n_blocks);
+
+    if (f->n == 0) {
+        return cudaSuccess;
+    }
+    switch (f->dtype) {
+    case DEVICE_F32:
+        fold_launch<DEVICE_F32>(stream, blocks, f);
+        break;
+    case DEVICE_BF16:
+        fold_launch<DEVICE_BF16>(stream, blocks, f);
+        break;
+    case DEVICE_F16:
+        fold_launch<DEVICE_F16>(stream, blocks, f);
+        break;
+    case DEVICE_I32:
+        fold_launch<DEVICE_I32>(stream, blocks, f);
+        break;
+    }
+    return cudaGetLastError();
+}
+
+extern "C" cudaError_t cuda_kernels_sgd(cudaStream_t stream, size_t n_blocks,
+                                        const struct device_sgd *s)
+{
+    if (s->n_tiles == 0) {
+        return cudaSuccess; /* an empty grid is an error */
+    }
+    sgd_kernel<<<(unsigned)(s->n_tiles < n_blocks ? s->n_tiles : n_blocks), KERNEL_THREADS, 0,
+                 stream>>>(*s);
+    return cudaGetLastError();
+}

@@ -1,0 +1,175 @@
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "device/device.h"
+#include "device/kernels/kernel_fold.h"
+#include "device/kernels/kernel_sgd.h"
+
+/* Work runs when it is put on a stream, so streams and events only have to exist. */
+struct cpu_set {
+    int n_ranks;
+};
+
+static const char *cpu_version(void)
+{
+    return "the host";
+}
+
+static enum status cpu_count(int *n)
+{
+    *n = 1;
+    return ST_OK;
+}
+
+static enum status cpu_open(const int *devices, int n_ranks, void **set)
+{
+    struct cpu_set *s;
+
+    for (int r = 0; r < n_ranks; r++) {
+        if (devices[r] != 0) {
+            return log_fail(ST_INPUT, "there is no CPU device %d for rank %d, use device 0",
+                            devices[r], r);
+        }
+    }
+    s = mem_alloc(1, sizeof *s);
+    if (s == NULL) {
+        return ST_NOMEM;
+    }
+    s->n_ranks = n_ranks;
+    *set = s;
+    return ST_OK;
+}
+
+static void cpu_close(void *set)
+{
+    mem_free(set);
+}
+
+static enum status cpu_use(void *set, int rank)
+{
+    (void)set;
+    (void)rank;
+    return ST_OK;
+}
+
+static bool cpu_reaches(void *set, int rank, int peer)
+{
+    const struct cpu_set *s = set;
+
+    return rank < s->n_ranks && peer < s->n_ranks;
+}
+
+static enum status cpu_alloc_host(void *set, size_t bytes, void **p)
+{
+    (void)set;
+    *p = mem_alloc(bytes, 1);
+    return *p != NULL ? ST_OK : ST_NOMEM;
+}
+
+static enum status cpu_alloc(void *set, int rank, size_t bytes, void **p)
+{
+    (void)rank;
+    return cpu_alloc_host(set, bytes, p);
+}
+
+static void cpu_release_host(void *set, void *p)
+{
+    (void)set;
+    mem_free(p);
+}
+
+static void cpu_release(void *set, int rank, void *p)
+{
+    (void)rank;
+    cpu_release_host(set, p);
+}
+
+/* A stream, or an event. */
+static enum status cpu_place_create(void *set, int rank, void **place)
+{
+    return cpu_alloc(set, rank, 1, place);
+}
+
+static enum status cpu_stream_sync(void *set, void *stream)
+{
+    (void)set;
+    (void)stream;
+    return ST_OK;
+}
+
+static void *cpu_stream_native(void *set, void *stream)
+{
+    (void)set;
+    return stream;
+}
+
+static enum status cpu_order(void *set, void *stream, void *event)
+{
+    (void)set;
+    (void)stream;
+    (void)event;
+    return ST_OK;
+}
+
+static enum status cpu_done(void *set, void *event, bool *out)
+{
+    (void)set;
+    (void)event;
+    *out = true;
+    return ST_OK;
+}
+
+static enum status cpu_copy(void *set, void *stream, void *dst, const void *src, size_t bytes)
+{
+    (void)set;
+    (void)stream;
+    memmove(dst, src, bytes);
+    return ST_OK;
+}
+
+/* One thread does the work of a whole launch. */
+static const struct kernel_place everything = {
+    .block = 0, .n_blocks = 1, .thread = 0, .n_threads = 1};
+
+static enum status cpu_fold(void *set, void *stream, const struct device_fold *f)
+{
+    (void)set;
+    (void)stream;
+    kernel_fold(everything, f, f->dtype, f->redop);
+    return ST_OK;
+}
+
+static enum status cpu_sgd(void *set, void *stream, const struct device_sgd *s)
+{
+    (void)set;
+    (void)stream;
+    kernel_sgd(everything, s);
+    return ST_OK;
+}
+
+const struct device_ops device_cpu = {
+    .type = "cpu",
+    .version = cpu_version,
+    .count = cpu_count,
+    .open = cpu_open,
+    .close = cpu_close,
+    .use = cpu_use,
+    .reaches = cpu_reaches,
+    .alloc = cpu_alloc,
+    .release = cpu_release,
+    .alloc_host = cpu_alloc_host,
+    .release_host = cpu_release_host,
+    .stream_create = cpu_place_create,
+    .stream_destroy = cpu_release_host,
+    .stream_sync = cpu_stream_sync,
+    .stream_native = cpu_stream_native,
+    .event_create = cpu_place_create,
+    .event_destroy = cpu_release_host,
+    .record = cpu_order,
+    .wait = cpu_order,
+    .done = cpu_done,
+    .copy = cpu_copy,
+    .fold = cpu_fold,
+    .sgd = cpu_sgd,
+};
