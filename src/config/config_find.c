@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <limits.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -76,16 +77,31 @@ static enum status try_program(const char *name, char **out)
     return ST_OK;
 }
 
-/* The file of `folder` whose name is nearest, if it is nearer than what is in `near`. */
-static void look_for_near(const char *folder, const char *name, char near[PATH_MAX], size_t *best)
+/* The distance of `name` from the file name `file`, whose ".ini" may be left out. */
+static size_t name_distance(const char *name, const char *file)
+{
+    char stem[NAME_MAX + 1];
+    size_t n = strlen(file), whole = text_distance(name, file), part;
+
+    if (n <= 4 || n > NAME_MAX || strcmp(file + n - 4, ".ini") != 0) {
+        return SIZE_MAX;
+    }
+    (void)snprintf(stem, sizeof stem, "%.*s", (int)(n - 4), file);
+    part = text_distance(name, stem);
+    return part < whole ? part : whole;
+}
+
+/* Put the file of `folder` whose name is nearest into `near` if it is nearer than `*best`. */
+static void look_for_near(const char *folder, const char *name, char near[NAME_MAX + 1],
+                          size_t *best)
 {
     DIR *dir = opendir(folder);
 
     for (struct dirent *e; dir != NULL && (e = readdir(dir)) != NULL;) {
-        size_t d = text_distance(name, e->d_name), n = strlen(e->d_name);
-        if (n > 4 && strcmp(e->d_name + n - 4, ".ini") == 0 && d < *best) {
+        size_t d = name_distance(name, e->d_name);
+        if (d < *best) {
             *best = d;
-            (void)snprintf(near, PATH_MAX, "%s", e->d_name);
+            (void)snprintf(near, NAME_MAX + 1, "%s", e->d_name);
         }
     }
     if (dir != NULL) {
@@ -95,7 +111,7 @@ static void look_for_near(const char *folder, const char *name, char near[PATH_M
 
 static enum status not_found(const char *name)
 {
-    char near[PATH_MAX] = "", here[PATH_MAX], folder[PATH_MAX + 32];
+    char near[NAME_MAX + 1] = "", here[PATH_MAX], folder[PATH_MAX + 32];
     size_t best = 2 + strlen(name) / 3;
     struct stat info;
 
@@ -108,6 +124,8 @@ static enum status not_found(const char *name)
     look_for_near("configs", name, near, &best);
     for (program_path(here); go_up(here);) {
         (void)snprintf(folder, sizeof folder, "%s/configs", here);
+        look_for_near(folder, name, near, &best);
+        (void)snprintf(folder, sizeof folder, "%s/share/espalier/configs", here);
         look_for_near(folder, name, near, &best);
     }
     if (near[0] != '\0') {

@@ -289,6 +289,8 @@ Test(config_read, what_is_no_config_file_is_refused)
         const char *what;
     } cases[] = {
         {"quikstart.ini", "did you mean quickstart.ini?"},
+        {"resnt", "did you mean resnet.ini?"},
+        {"cifar10-resnet20.in", "did you mean cifar10-resnet20.ini?"},
         {"no/such/file.ini", "no such config file, no/such/file.ini"},
         {"configs", "is a folder, configs,"},
         {"", "no such config file"},
