@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "nn/tuning_table.h"
 
 /* --- building --- */
 
@@ -105,7 +106,6 @@ static void point_io(struct graph *g, struct node *n)
     io->dy[0] = graph_buffer(g, n->dy[0]);
     io->dy[1] = graph_buffer(g, n->dy[1]);
     io->kept = graph_buffer(g, n->kept);
-    io->scratch = g->scratch;
     io->state = g->state + n->state_offset;
 }
 
@@ -114,13 +114,12 @@ static enum status make_memory(struct graph *g)
     size_t derived = 0;
 
     for (int i = 0; i < g->n_nodes; i++) {
-        const struct op_info *info = &g->nodes[i].info;
-        g->scratch_bytes =
-            info->scratch_bytes > g->scratch_bytes ? info->scratch_bytes : g->scratch_bytes;
-        derived = info->derived_bytes > derived ? info->derived_bytes : derived;
+        size_t bytes = g->nodes[i].info.derived_bytes;
+        derived = bytes > derived ? bytes : derived;
     }
-    g->report.derived_weights = derived;
-    g->report.workspace += g->scratch_bytes > derived ? g->scratch_bytes - derived : 0;
+    g->report.workspace += g->scratch_bytes;
+    g->report.derived_weights = derived < g->report.workspace ? derived : g->report.workspace;
+    g->report.workspace -= g->report.derived_weights;
     g->memory = mem_alloc(g->memory_bytes, 1);
     g->scratch = mem_alloc(g->scratch_bytes, 1);
     if (g->memory == NULL || g->scratch == NULL) {
@@ -135,9 +134,12 @@ static enum status make_memory(struct graph *g)
     return ST_OK;
 }
 
-static enum status build(struct graph *g, const struct graph_args *args)
+static enum status build(struct graph *g, const struct graph_args *args, int variant,
+                         bool *incomplete)
 {
     TRY(copy_args(g, args));
+    g->env.variant = variant;
+    g->env.incomplete = incomplete;
     TRY(args->ops->open(&g->env, &g->lib));
     args->ops->attach(g->lib);
     TRY(make_values(g));
@@ -149,23 +151,42 @@ static enum status build(struct graph *g, const struct graph_args *args)
     return make_memory(g);
 }
 
-enum status graph_create(const struct graph_args *args, struct graph **out)
+enum status graph_build(const struct graph_args *args, int variant, bool *incomplete,
+                        struct graph **out)
 {
-    struct graph *g;
+    struct graph *g = mem_alloc(1, sizeof *g);
     enum status st;
 
-    assert(args->n_batches > 0);
-    g = mem_alloc(1, sizeof *g);
     if (g == NULL) {
         return ST_NOMEM;
     }
-    st = build(g, args);
+    st = build(g, args, variant, incomplete);
     if (st != ST_OK) {
         graph_destroy(g);
         return st;
     }
+    g->env.incomplete = NULL;
     *out = g;
     return ST_OK;
+}
+
+enum status graph_create(const struct graph_args *args, struct graph **out)
+{
+    bool incomplete = false;
+    enum status st;
+
+    assert(args->n_batches > 0);
+    tuning_lock(args->tuning);
+    st = graph_build(args, VARIANT_BEST, &incomplete, out);
+    if (st == ST_OK && incomplete && tuning_may_time(args->tuning)) {
+        graph_destroy(*out);
+        st = graph_tune(args);
+        if (st == ST_OK) {
+            st = graph_build(args, VARIANT_BEST, &incomplete, out);
+        }
+    }
+    tuning_unlock(args->tuning);
+    return st;
 }
 
 void graph_destroy(struct graph *g)

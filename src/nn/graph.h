@@ -20,10 +20,14 @@ struct graph;
  * ---------------------------------------------------------------------- */
 
 /*
- * What was timed and chosen per layer shape and pass. Made once per process and shared by all
- * replicas. It is read from and kept in two places: the run's directory (so that a run can be
- * repeated bitwise) and a cache of the user, keyed by machine, library version, threads, batch and
- * shape.
+ * What was timed per layer shape and pass, from which algorithms and layouts are chosen. Made once
+ * per process and shared by all replicas. It is read from and kept in two places: the run's
+ * directory (so that a run can be repeated bitwise) and a cache of the user, keyed by machine,
+ * library version, threads, batch and shape.
+ *
+ * A graph that lacks times runs a few training steps with each variant before it is built, while
+ * other graphs of the process wait. Without a cache path nothing is timed: where no file gives the
+ * times, fixed rules choose, the same on every run. So do they with tuning = NULL.
  */
 struct tuning;
 
@@ -58,7 +62,7 @@ enum graph_dtype {
 struct graph_args {
     const struct net *net; /* must outlive the graph */
     const struct nn_ops *ops;
-    struct tuning *tuning; /* must outlive the graph */
+    struct tuning *tuning; /* must outlive the graph; NULL: fixed rules choose */
     const size_t *
         batches; /* the batch sizes that will be run, descending; forward(n) works for these only */
     size_t n_batches;

@@ -12,13 +12,17 @@
  */
 
 enum {
-    NO_BUFFER = -1
+    NO_BUFFER = -1,
+    /* Scratch memory up to this size is one buffer that stays in the caches; larger ones are
+     * planned call by call, where activations are not alive. */
+    SHARED_SCRATCH_BYTES = 1 << 20
 };
 
 enum buffer_use {
     BUFFER_ACTIVATION,
-    BUFFER_GRADIENT,
     BUFFER_KEPT,
+    BUFFER_GRADIENT,
+    BUFFER_SCRATCH,
 };
 
 struct buffer {
@@ -43,11 +47,13 @@ struct node {
     int first_param; /* of graph_param() */
     size_t state_offset;
     /* buffers */
+    int scratch[2]; /* forward, backward: a planned one, or NO_BUFFER for the shared one */
     int kept, dy[2], dx[LAYER_MAX_INPUTS];
     int combined_from[2]; /* dy[0] is first made of these and the mask, if [0] is a buffer */
     struct summation sums[LAYER_MAX_INPUTS]; /* after backward */
     int n_sums;
     struct op_io io;
+    int64_t spent_ns[OP_CALLS]; /* while the graph is timed */
 };
 
 struct graph {
@@ -72,11 +78,22 @@ struct graph {
     size_t state_n;
     const float *x; /* of the last forward pass */
     size_t batch;   /* its index */
+    bool timed;     /* add up spent_ns of the nodes */
     bool trained;   /* the last forward pass was one of training */
 };
 
 /* graph_fuse.c: the nodes of the net, with fusions, ready except for the ops. Errors: ST_NOMEM. */
 MUST_CHECK enum status graph_fuse(struct graph *g);
+
+/*
+ * graph_tune.c: time all variants of the op library for these arguments, in whole training steps,
+ * and enter the times into the tuning. Errors: as graph_create.
+ */
+MUST_CHECK enum status graph_tune(const struct graph_args *args);
+
+/* graph.c: build with one variant of the op library, or with the best. */
+MUST_CHECK enum status graph_build(const struct graph_args *args, int variant, bool *incomplete,
+                                   struct graph **out);
 
 /* graph_plan.c: decide all buffers of nodes with known op_info; sets offsets and sizes. Errors:
  * ST_NOMEM. */

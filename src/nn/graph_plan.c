@@ -46,6 +46,18 @@ static size_t largest(const struct graph *g, int value)
     return value_bytes(&g->values[value], g->batches[0]);
 }
 
+static void plan_scratch(struct graph *g, struct node *n, int direction, int call)
+{
+    size_t bytes = n->info.scratch_bytes[direction];
+
+    n->scratch[direction] = NO_BUFFER;
+    if (bytes > SHARED_SCRATCH_BYTES) {
+        n->scratch[direction] = buffer_new(g, BUFFER_SCRATCH, bytes, call);
+    } else if (bytes > g->scratch_bytes) {
+        g->scratch_bytes = bytes;
+    }
+}
+
 static void plan_forward(struct graph *g, int i)
 {
     struct node *n = &g->nodes[i];
@@ -55,6 +67,7 @@ static void plan_forward(struct graph *g, int i)
         buffer_touch(g, g->value_buffer[n->op_node.inputs[k]], call);
     }
     n->kept = NO_BUFFER;
+    plan_scratch(g, n, 0, call);
     if (n->op_node.kind != LAYER_INPUT || !value_is_canonical(&g->values[out])) {
         g->value_buffer[out] = buffer_new(g, BUFFER_ACTIVATION, largest(g, out), call);
     }
@@ -137,6 +150,7 @@ static void plan_backward(struct graph *g, int i, struct parts *all)
         buffer_touch(g, g->value_buffer[o->output], call);
     }
     buffer_touch(g, n->kept, call);
+    plan_scratch(g, n, 1, call);
     if (mask || (dy->n == 2 && !n->info.takes_two)) {
         int merged = own_or_new(g, dy, largest(g, o->output), call);
         n->combined_from[0] = dy->buffer[0];
@@ -193,18 +207,19 @@ static size_t lowest_fit(struct buffer *const *placed, int n, const struct buffe
     return offset;
 }
 
-/* Place the buffers, largest first, and return the bytes that they take; `only` one use or -1. */
-static size_t pack(struct graph *g, struct buffer **order, int only)
+/* Place the buffers of the uses up to `most`, largest first, and return the bytes that they take.
+ */
+static size_t pack(struct graph *g, struct buffer **order, enum buffer_use most)
 {
     size_t total = 0;
     int n = 0;
 
     for (int i = 0; i < g->n_buffers; i++) {
-        if (only < 0 || (int)g->buffers[i].use == only) {
+        if (g->buffers[i].use <= most) {
             order[n++] = &g->buffers[i];
         }
     }
-    qsort(order, (size_t)n, sizeof *order, by_size);
+    qsort(order, (size_t)n, sizeof(struct buffer *), by_size);
     for (int i = 0; i < n; i++) {
         order[i]->offset = lowest_fit(order, i, order[i]);
         if (order[i]->offset + order[i]->bytes > total) {
@@ -214,26 +229,27 @@ static size_t pack(struct graph *g, struct buffer **order, int only)
     return total;
 }
 
+static size_t more_than(size_t a, size_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+/* Gradients and scratch memory are reported as what they need beyond the memory of activations. */
 static enum status place(struct graph *g)
 {
     struct buffer **order = mem_alloc((size_t)g->n_buffers, sizeof(struct buffer *));
-    size_t kept = 0, activations;
+    size_t activations, gradients;
 
     if (order == NULL) {
         return ST_NOMEM;
     }
-    for (int i = 0; i < g->n_buffers; i++) {
-        kept += g->buffers[i].use == BUFFER_KEPT ? g->buffers[i].bytes : 0;
-    }
-    activations = pack(g, order, BUFFER_ACTIVATION);
-    g->memory_bytes = pack(g, order, -1);
-    if (activations > g->memory_bytes) {
-        activations = g->memory_bytes; /* packing is greedy: fewer buffers may lie worse */
-    }
-    g->report.activations = activations;
-    g->report.gradients_of_activations =
-        g->memory_bytes > activations + kept ? g->memory_bytes - activations - kept : 0;
-    g->report.workspace = g->memory_bytes - activations - g->report.gradients_of_activations;
+    activations = pack(g, order, BUFFER_KEPT);
+    gradients = pack(g, order, BUFFER_GRADIENT);
+    g->memory_bytes = pack(g, order, BUFFER_SCRATCH);
+    g->report.activations = activations < g->memory_bytes ? activations : g->memory_bytes;
+    g->report.gradients_of_activations = more_than(gradients, activations);
+    g->report.workspace =
+        more_than(g->memory_bytes, activations > gradients ? activations : gradients);
     mem_free(order);
     return ST_OK;
 }
@@ -242,8 +258,8 @@ enum status graph_plan(struct graph *g)
 {
     struct parts *all = mem_alloc((size_t)g->n_values, sizeof *all);
 
-    /* Per node: y, kept, a merged gradient, and for each input dx and a sum. */
-    g->buffers = mem_alloc((size_t)g->n_nodes * (3 + 2 * LAYER_MAX_INPUTS), sizeof *g->buffers);
+    /* Per node: y, kept, scratch twice, a merged gradient, and for each input dx and a sum. */
+    g->buffers = mem_alloc((size_t)g->n_nodes * (5 + 2 * LAYER_MAX_INPUTS), sizeof *g->buffers);
     if (all == NULL || g->buffers == NULL) {
         mem_free(all);
         return ST_NOMEM;

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -34,6 +35,32 @@ static enum status find_batch(const struct graph *g, size_t n, size_t *batch)
                     net_name(g->args.net));
 }
 
+/* One thread's time is its own, whatever else the processor does; several need the wall clock. */
+static int64_t now_ns(const struct graph *g)
+{
+    if (!g->timed) {
+        return 0;
+    }
+    return g->env.n_threads == 1 ? clock_thread_ns() : clock_now_ns();
+}
+
+/* Add the time since `*start` to the node's account and set `*start` to now. */
+static void account(const struct graph *g, struct node *n, enum op_call call, int64_t *start)
+{
+    int64_t now;
+
+    if (g->timed) {
+        now = now_ns(g);
+        n->spent_ns[call] += now - *start;
+        *start = now;
+    }
+}
+
+static void *scratch_of(const struct graph *g, const struct node *n, int direction)
+{
+    return n->scratch[direction] == NO_BUFFER ? g->scratch : graph_buffer(g, n->scratch[direction]);
+}
+
 enum status graph_forward_node(struct graph *g, struct node *n, const struct graph_hooks *hooks)
 {
     for (int k = 0;
@@ -48,6 +75,7 @@ enum status graph_forward_node(struct graph *g, struct node *n, const struct gra
     if (n->op_node.kind == LAYER_INPUT) {
         n->io.x[0] = g->x;
     }
+    n->io.scratch = scratch_of(g, n, 0);
     return n->kind->forward(n->op, &n->io);
 }
 
@@ -56,12 +84,14 @@ enum status graph_forward(struct graph *g, const float *x, const int32_t *labels
                           struct graph_result *out)
 {
     struct graph_result result = {.n = n};
+    int64_t start;
 
     TRY(check_labels(g, labels, n));
     TRY(find_batch(g, n, &g->batch));
     g->args.ops->attach(g->lib);
     g->x = x;
     g->trained = training && g->args.training;
+    start = now_ns(g);
     for (int i = 0; i < g->n_nodes; i++) {
         struct op_io *io = &g->nodes[i].io;
         io->n = n;
@@ -71,6 +101,7 @@ enum status graph_forward(struct graph *g, const float *x, const int32_t *labels
         io->labels = labels;
         io->result = &result;
         TRY(graph_forward_node(g, &g->nodes[i], hooks));
+        account(g, &g->nodes[i], CALL_FORWARD, &start);
     }
     *out = result;
     return ST_OK;
@@ -100,7 +131,9 @@ static enum status backward_node(struct graph *g, struct node *n, const struct g
 {
     const struct op_node *o = &n->op_node;
     bool mask = o->relu && !n->info.masks, wants_dx = false;
+    int64_t start = now_ns(g);
 
+    n->io.scratch = scratch_of(g, n, 1);
     if (n->combined_from[0] != NO_BUFFER) {
         g->args.ops->gradient(g->lib, &g->values[o->output], n->io.n, mask ? n->io.y : NULL,
                               graph_buffer(g, n->combined_from[0]),
@@ -108,6 +141,7 @@ static enum status backward_node(struct graph *g, struct node *n, const struct g
     }
     if (n->kind->backward_weights != NULL) {
         TRY(n->kind->backward_weights(n->op, &n->io));
+        account(g, n, CALL_BACKWARD_WEIGHTS, &start);
         TRY(backward_hooks(n, hooks));
     }
     for (int k = 0; k < o->n_inputs; k++) {
@@ -120,6 +154,7 @@ static enum status backward_node(struct graph *g, struct node *n, const struct g
         TRY(backward_hooks(n, hooks));
     }
     add_parts(g, n);
+    account(g, n, CALL_BACKWARD, &start);
     return ST_OK;
 }
 

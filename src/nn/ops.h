@@ -55,6 +55,20 @@ struct op_env {
     uint64_t seed;
     int rank;
     struct tuning *tuning; /* NULL: choose without timing */
+    int variant;           /* VARIANT_BEST, or the variant to use wherever it can be, to time it */
+    bool *incomplete;      /* set when a choice was made without a time */
+};
+
+enum {
+    VARIANT_BEST = -1
+};
+
+/* The three calls of a node that are timed. */
+enum op_call {
+    CALL_FORWARD,
+    CALL_BACKWARD, /* all of it for ops without backward_weights */
+    CALL_BACKWARD_WEIGHTS,
+    OP_CALLS
 };
 
 /* What the graph must provide for a node, said by `create`. */
@@ -65,10 +79,11 @@ struct op_info {
     bool over_dy; /* backward may write dx[0] over dy[0] */
     bool rest_over_dy;                /* backward may write dx[1] over dy[0] (and not dx[0]) */
     size_t kept_bytes;                /* from forward to backward */
-    size_t scratch_bytes;             /* during a call */
-    size_t derived_bytes;             /* the part of it that holds weights in another layout */
+    size_t scratch_bytes[2];          /* during a call: forward, backward */
+    size_t derived_bytes;             /* the part of them that holds weights in another layout */
     size_t param_n[LAYER_MAX_PARAMS]; /* elements in the arena, padding included */
     size_t state_n;                   /* floats of running statistics */
+    int algorithm[OP_CALLS];          /* which one each call uses; 0 where there is one only */
 };
 
 /* The operands of a call. Gradients are in the layout of their values. */
@@ -119,6 +134,11 @@ struct nn_ops {
     void (*gradient)(void *lib, const struct value_desc *v, size_t n, const void *y, const void *a,
                      const void *b, void *g);
     void (*attach)(void *lib); /* before each pass: the calling thread drives the graph */
+    int n_variants; /* whole-graph settings that together use every algorithm and layout */
+    /* The name of a call for the tuning; false if there is nothing to choose. */
+    bool (*key)(const struct op_env *env, const struct op_node *node,
+                const struct value_desc *values, enum op_call call, int algorithm, char *key,
+                size_t key_bytes);
     const struct op_kind *kinds[LAYER_KINDS];
 };
 

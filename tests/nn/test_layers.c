@@ -31,7 +31,7 @@ static void check(struct net *n, int x)
     b = bench_create(n, &args);
     for (size_t i = 0; i < 3; i++) {
         bench_check_loss(&b, batches[i], true, 1e-5);
-        bench_check_gradients(&b, batches[i], 0.25f, 12, 2e-3);
+        bench_check_gradients(&b, batches[i], 0.25f, 6, 2e-3);
         bench_check_loss(&b, batches[i], false, 1e-5);
     }
     bench_destroy(&b);

@@ -1,4 +1,4 @@
-#include "nn/onednn/od.h"
+#include "nn/onednn/od_choose.h"
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -114,6 +114,8 @@ const struct nn_ops od_ops = {
     .arrange = od_arrange,
     .gradient = od_gradient,
     .attach = od_attach,
+    .n_variants = OD_VARIANTS,
+    .key = od_key,
     .kinds =
         {
             [LAYER_INPUT] = &od_input,

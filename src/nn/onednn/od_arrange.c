@@ -1,5 +1,5 @@
 #include "base/mem.h"
-#include "nn/onednn/od_conv_pass.h"
+#include "nn/onednn/od_choose.h"
 
 /*
  * The layout of every value. Values that a layer other than a pooling connects share one (they form
@@ -107,32 +107,94 @@ static double waste(size_t c)
     return (double)((c + KERNEL_LANES - 1) / KERNEL_LANES * KERNEL_LANES) / (double)c;
 }
 
-/* Without timing: blocked, if that wastes less than half of the work. */
-static bool blocked_is_good(const struct arrange *a, int group)
+/* The layouts of the operands of `o` if its group has `layout`. */
+static void operands(const struct arrange *a, const struct op_node *o, enum value_layout layout,
+                     struct value_desc *in, struct value_desc *out)
 {
-    bool any = false;
+    *in = a->values[o->inputs[0]];
+    *out = a->values[o->output];
+    out->layout = layout;
+    in->layout =
+        a->plain_input && o->inputs[0] == 0 && layout == LAYOUT_BLOCKED ? LAYOUT_NCHW : layout;
+}
 
-    if (a->last[group] || !a->lib->blocked) {
+static bool layout_is_possible(const struct arrange *a, int group, enum value_layout layout)
+{
+    if (layout == LAYOUT_BLOCKED && (a->last[group] || !a->lib->blocked)) {
         return false;
     }
     for (int i = 0; i < a->n_nodes; i++) {
         const struct op_node *o = &a->nodes[i];
-        bool plain = a->plain_input && o->inputs[0] == 0;
-        double w;
-        if (o->kind != LAYER_CONV2D || group_of(a, o->output) != group) {
-            continue;
+        struct value_desc in, out;
+        if (o->kind == LAYER_CONV2D && group_of(a, o->output) == group) {
+            operands(a, o, layout, &in, &out);
+            if (!runs_well(a, o, in.layout, out.layout)) {
+                return false;
+            }
         }
-        any = true;
-        w = waste(a->values[o->output].shape.c);
-        if (!plain) {
-            w *= waste(a->values[o->inputs[0]].shape.c);
+    }
+    return true;
+}
+
+static bool has_convolution(const struct arrange *a, int group)
+{
+    for (int i = 0; i < a->n_nodes; i++) {
+        if (a->nodes[i].kind == LAYER_CONV2D && group_of(a, a->nodes[i].output) == group) {
+            return true;
         }
-        if ((!plain && w > 1.5) ||
-            !runs_well(a, o, plain ? LAYOUT_NCHW : LAYOUT_BLOCKED, LAYOUT_BLOCKED)) {
+    }
+    return false;
+}
+
+/* The time of the layers of a group. False if it was not measured. */
+static bool cost_of(const struct arrange *a, int group, enum value_layout layout, int64_t *ns)
+{
+    *ns = 0;
+    for (int i = 0; i < a->n_nodes; i++) {
+        const struct op_node *o = &a->nodes[i];
+        struct value_desc in, out;
+        if (connects(o->kind) && group_of(a, o->output) == group) {
+            operands(a, o, layout, &in, &out);
+            if (!od_add_cost(a->env, a->lib, o, &in, &out, ns)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Without times: blocked, if that wastes less than half of the work of every convolution. */
+static bool blocked_is_likely(const struct arrange *a, int group)
+{
+    for (int i = 0; i < a->n_nodes; i++) {
+        const struct op_node *o = &a->nodes[i];
+        if (o->kind == LAYER_CONV2D && group_of(a, o->output) == group &&
+            !(a->plain_input && o->inputs[0] == 0) &&
+            waste(a->values[o->output].shape.c) * waste(a->values[o->inputs[0]].shape.c) > 1.5) {
             return false;
         }
     }
-    return any;
+    return true;
+}
+
+static enum value_layout choose_layout(const struct arrange *a, int group)
+{
+    int64_t blocked, last;
+
+    if (!has_convolution(a, group) || !layout_is_possible(a, group, LAYOUT_BLOCKED)) {
+        return LAYOUT_NHWC;
+    }
+    if (!layout_is_possible(a, group, LAYOUT_NHWC)) {
+        return LAYOUT_BLOCKED;
+    }
+    if (a->env->variant != VARIANT_BEST) {
+        return a->env->variant == OD_VARIANT_LAST ? LAYOUT_NHWC : LAYOUT_BLOCKED;
+    }
+    if (cost_of(a, group, LAYOUT_BLOCKED, &blocked) && cost_of(a, group, LAYOUT_NHWC, &last)) {
+        return blocked <= last ? LAYOUT_BLOCKED : LAYOUT_NHWC;
+    }
+    *a->env->incomplete = true;
+    return blocked_is_likely(a, group) ? LAYOUT_BLOCKED : LAYOUT_NHWC;
 }
 
 static void choose_layouts(struct arrange *a, int n_values)
@@ -142,7 +204,7 @@ static void choose_layouts(struct arrange *a, int n_values)
         if (a->group[g] != g) {
             continue;
         }
-        layout = blocked_is_good(a, g) ? LAYOUT_BLOCKED : LAYOUT_NHWC;
+        layout = choose_layout(a, g);
         for (int v = 0; v < n_values; v++) {
             if (group_of(a, v) == g) {
                 a->values[v].layout = layout;

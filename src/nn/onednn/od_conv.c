@@ -1,6 +1,6 @@
 #include "base/log.h"
 #include "base/mem.h"
-#include "nn/onednn/od_conv_pass.h"
+#include "nn/onednn/od_choose.h"
 
 /*
  * Convolutions. The arena holds the weights as the forward pass of the largest batch wants them
@@ -15,7 +15,8 @@ struct conv {
     dnnl_dims_t dims;
     int n_dims;
     size_t n_batches;
-    struct conv_pass *passes; /* [n_batches][OD_PASSES] */
+    enum od_algorithm algorithm[OD_PASSES]; /* for all batches, or direct where one has it not */
+    struct conv_pass *passes;               /* [n_batches][OD_PASSES] */
 };
 
 static struct conv_pass *pass_of(const struct conv *c, size_t batch, enum od_pass pass)
@@ -46,7 +47,8 @@ static struct conv_request request(const struct conv *c, const struct value_desc
                                  .in = values[c->node->inputs[0]],
                                  .out = values[c->node->output],
                                  .n = n,
-                                 .pass = pass};
+                                 .pass = pass,
+                                 .algorithm = c->algorithm[pass]};
 }
 
 static dnnl_status_t choose_arena(struct conv *c, const struct op_env *env,
@@ -74,33 +76,63 @@ static dnnl_status_t choose_arena(struct conv *c, const struct op_env *env,
     return st;
 }
 
-static enum status create_passes(struct conv *c, const struct op_env *env,
-                                 const struct value_desc *values, struct op_info *info)
+static void choose_algorithms(struct conv *c, const struct op_env *env,
+                              const struct value_desc *values, struct op_info *info)
+{
+    static const enum op_call calls[OD_PASSES] = {CALL_FORWARD, CALL_BACKWARD,
+                                                  CALL_BACKWARD_WEIGHTS};
+
+    for (enum od_pass p = OD_FORWARD; p < OD_PASSES; p++) {
+        struct conv_request q = request(c, values, env->batches[0], p);
+        if (p == OD_FORWARD || (p == OD_BACKWARD_DATA ? c->node->wants_dx[0] : c->node->wants_dw)) {
+            c->algorithm[p] = od_choose_algorithm(env, &q);
+            info->algorithm[calls[p]] = c->algorithm[p];
+        }
+    }
+}
+
+static enum status create_pass(struct conv *c, const struct conv_request *want,
+                               struct conv_pass *made, struct op_info *info)
 {
     static const char *const names[OD_PASSES] = {"convolution forward", "convolution backward data",
                                                  "convolution backward weights"};
-    dnnl_status_t st = choose_arena(c, env, values);
+    size_t *scratch = &info->scratch_bytes[want->pass == OD_FORWARD ? 0 : 1];
+    struct conv_request q = *want;
+    dnnl_status_t st = conv_pass_create(&q, &c->arena, made);
 
+    if (st == dnnl_unimplemented && q.algorithm != OD_DIRECT) {
+        conv_pass_destroy(made);
+        q.algorithm = OD_DIRECT;
+        st = conv_pass_create(&q, &c->arena, made);
+    }
     if (st != dnnl_success) {
-        return od_fail(c->node, st, names[OD_FORWARD]);
+        return od_fail(c->node, st, names[q.pass]);
+    }
+    if (conv_pass_scratch(made) > *scratch) {
+        *scratch = conv_pass_scratch(made);
+    }
+    if (made->weights_bytes > info->derived_bytes) {
+        info->derived_bytes = made->weights_bytes;
+    }
+    return ST_OK;
+}
+
+static enum status create_passes(struct conv *c, const struct op_env *env,
+                                 const struct value_desc *values, struct op_info *info)
+{
+    dnnl_status_t st;
+
+    choose_algorithms(c, env, values, info);
+    st = choose_arena(c, env, values);
+    if (st != dnnl_success) {
+        return od_fail(c->node, st, "convolution");
     }
     for (size_t b = 0; b < env->n_batches; b++) {
         for (enum od_pass p = OD_FORWARD; p < OD_PASSES; p++) {
             struct conv_request q = request(c, values, env->batches[b], p);
-            struct conv_pass *made = pass_of(c, b, p);
-            if ((p == OD_BACKWARD_DATA && !c->node->wants_dx[0]) ||
-                (p == OD_BACKWARD_WEIGHTS && !c->node->wants_dw)) {
-                continue;
-            }
-            st = conv_pass_create(&q, &c->arena, made);
-            if (st != dnnl_success) {
-                return od_fail(c->node, st, names[p]);
-            }
-            if (conv_pass_scratch(made) > info->scratch_bytes) {
-                info->scratch_bytes = conv_pass_scratch(made);
-            }
-            if (made->weights_bytes > info->derived_bytes) {
-                info->derived_bytes = made->weights_bytes;
+            if (p == OD_FORWARD ||
+                (p == OD_BACKWARD_DATA ? c->node->wants_dx[0] : c->node->wants_dw)) {
+                TRY(create_pass(c, &q, pass_of(c, b, p), info));
             }
         }
     }

@@ -3,6 +3,11 @@
 
 #include "nn/onednn/od.h"
 
+enum od_algorithm {
+    OD_DIRECT,
+    OD_WINOGRAD,
+};
+
 /* One pass of one convolution for one batch size: what it shall compute ... */
 struct conv_request {
     const struct od *lib;
@@ -10,7 +15,7 @@ struct conv_request {
     struct value_desc in, out; /* with the layouts to use */
     size_t n;
     enum od_pass pass;
-    bool winograd;
+    enum od_algorithm algorithm;
 };
 
 /* ... and how: the primitive, and where its weights are not laid out like the arena, a reorder. */

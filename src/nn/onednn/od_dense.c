@@ -46,7 +46,7 @@ static enum status dense_create(void *lib, const struct op_env *env, const struc
     d->y_bytes =
         d->out.dtype == GRAPH_BF16 ? aligned(env->batches[0] * d->units * sizeof(float)) : 0;
     info->needs_x = node->wants_dw;
-    info->scratch_bytes = d->x_bytes + d->y_bytes;
+    info->scratch_bytes[0] = info->scratch_bytes[1] = d->x_bytes + d->y_bytes;
     info->param_n[0] = d->units * d->k;
     info->param_n[1] = d->units;
     return ST_OK;

@@ -44,7 +44,7 @@ static enum status lrn_create(void *lib, const struct op_env *env, const struct 
     r->k = (float)l->u.lrn.k;
     r->slices = (size_t)env->n_threads;
     info->needs_x = true;
-    info->scratch_bytes = r->slices * 3 * r->v.shape.c * sizeof(float);
+    info->scratch_bytes[0] = info->scratch_bytes[1] = r->slices * 3 * r->v.shape.c * sizeof(float);
     return ST_OK;
 }
 

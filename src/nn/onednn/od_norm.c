@@ -63,7 +63,7 @@ static enum status norm_create(void *lib, const struct op_env *env, const struct
     info->over_dy = !b->wants_rest;
     info->rest_over_dy = b->wants_rest;
     info->kept_bytes = 2 * od_chunks(&b->v) * KERNEL_LANES * sizeof(float);
-    info->scratch_bytes = b->slices * sizeof(struct norm_sums);
+    info->scratch_bytes[0] = info->scratch_bytes[1] = b->slices * sizeof(struct norm_sums);
     info->param_n[0] = info->param_n[1] = b->v.shape.c;
     info->state_n = 2 * b->v.shape.c;
     return ST_OK;
