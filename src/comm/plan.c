@@ -142,6 +142,16 @@ static void tree_fini(struct tree *t, int n_nodes)
     free_paths(t->down_path, n_nodes);
 }
 
+static void proof_fini(struct proof *proof)
+{
+    for (int i = 0; i < proof->n_cuts; i++) {
+        mem_free(proof->cuts[i].inside);
+    }
+    mem_free(proof->cuts);
+    mem_free(proof->switch_weight);
+    mem_free(proof->part);
+}
+
 void plan_destroy(struct plan *p)
 {
     if (p == NULL) {
@@ -153,7 +163,7 @@ void plan_destroy(struct plan *p)
     mem_free(p->trees);
     mem_free(p->vertex_of);
     mem_free(p->bottleneck);
-    mem_free(p->proof.part);
+    proof_fini(&p->proof);
     mem_free(p);
 }
 

@@ -46,17 +46,33 @@ struct tree {
 /*
  * What proves a bound, by the part of each vertex of the topology. A cut: what leads from part 0 to
  * part 1. A partition: what joins the parts, which hold all devices; -1 is a switch in none of
- * them.
+ * them. Weighted cuts: see proof_cut.
  */
 enum proof_kind {
+    PROOF_NONE,
     PROOF_CUT,
     PROOF_PARTITION,
+    PROOF_WEIGHTED_CUTS,
+};
+
+/*
+ * A set of vertices that every down tree (or up tree) rooted outside enters (or leaves). A switch
+ * passes on no more than it takes in; its weight adds that up with the cuts.
+ */
+struct proof_cut {
+    bool up;
+    int64_t weight;
+    unsigned char *inside; /* [n_vertices] */
 };
 
 struct proof {
     enum proof_kind kind;
     int n_parts;
-    int *part; /* [n_vertices], or NULL: no proof */
+    int *part; /* [n_vertices]; NULL for weighted cuts */
+    struct proof_cut *cuts;
+    int n_cuts;
+    int64_t *switch_weight; /* [2 n_vertices]: of the down and the up pass */
+    int64_t den;            /* of all weights */
 };
 
 /*

@@ -88,28 +88,69 @@ static void write_part(const struct proof *proof, const struct topo *t, int part
     (void)fputc(']', out);
 }
 
+static void write_partition(const struct proof *proof, const struct topo *t, FILE *out)
+{
+    (void)fputs("{\"kind\": \"partition\", \"parts\": [", out);
+    for (int i = 0; i < proof->n_parts; i++) {
+        (void)fputs(i > 0 ? ",\n    " : "\n    ", out);
+        write_part(proof, t, i, out);
+    }
+    (void)fputs("],\n    \"outside\": ", out);
+    write_part(proof, t, -1, out);
+}
+
+static void write_cuts(const struct proof *proof, const struct topo *t, FILE *out)
+{
+    bool first = true;
+
+    (void)fprintf(out, "{\"kind\": \"weighted-cuts\", \"den\": %lld, \"cuts\": [",
+                  (long long)proof->den);
+    for (int i = 0; i < proof->n_cuts; i++) {
+        bool comma = false;
+        (void)fprintf(out, "%s\n    {\"pass\": \"%s\", \"weight\": %lld, \"around\": [",
+                      i > 0 ? "," : "", proof->cuts[i].up ? "up" : "down",
+                      (long long)proof->cuts[i].weight);
+        for (int v = 0; v < t->n_vertices; v++) {
+            if (proof->cuts[i].inside[v]) {
+                (void)fprintf(out, "%s\"%s\"", comma ? ", " : "", t->vertices[v].name);
+                comma = true;
+            }
+        }
+        (void)fputs("]}", out);
+    }
+    (void)fputs("],\n    \"switches\": [", out);
+    for (int k = 0; k < 2 * t->n_vertices; k++) {
+        if (proof->switch_weight[k] != 0) {
+            (void)fprintf(out, "%s\n    {\"pass\": \"%s\", \"name\": \"%s\", \"weight\": %lld}",
+                          first ? "" : ",", k % 2 == 1 ? "up" : "down", t->vertices[k / 2].name,
+                          (long long)proof->switch_weight[k]);
+            first = false;
+        }
+    }
+    (void)fputc(']', out);
+}
+
 static void write_proof(const struct plan *p, const struct topo *t, FILE *out)
 {
     const struct proof *proof = &p->proof;
 
     (void)fputs("  \"bottleneck\": ", out);
-    if (proof->part == NULL) {
+    switch (proof->kind) {
+    case PROOF_NONE:
         (void)fputs("null,\n", out);
         return;
-    }
-    if (proof->kind == PROOF_CUT) {
+    case PROOF_CUT:
         (void)fputs("{\"kind\": \"cut\",\n    \"from\": ", out);
         write_part(proof, t, 0, out);
         (void)fputs(",\n    \"to\": ", out);
         write_part(proof, t, 1, out);
-    } else {
-        (void)fputs("{\"kind\": \"partition\", \"parts\": [", out);
-        for (int i = 0; i < proof->n_parts; i++) {
-            (void)fputs(i > 0 ? ",\n    " : "\n    ", out);
-            write_part(proof, t, i, out);
-        }
-        (void)fputs("],\n    \"outside\": ", out);
-        write_part(proof, t, -1, out);
+        break;
+    case PROOF_PARTITION:
+        write_partition(proof, t, out);
+        break;
+    case PROOF_WEIGHTED_CUTS:
+        write_cuts(proof, t, out);
+        break;
     }
     if (p->bottleneck != NULL) {
         (void)fputs(",\n    \"text\": ", out);

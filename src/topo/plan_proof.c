@@ -9,6 +9,7 @@
  */
 #include "topo/plan_proof.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -183,6 +184,137 @@ static enum status add_partition(const struct verify *v, const json_t *proof, in
     return st;
 }
 
+/* Weights of one pass at a link from a to b: sets that it enters, less what its ends pass on. */
+static double weight_at(const double *switches, const double *weights, unsigned char *const *sets,
+                        int n_sets, int a, int b)
+{
+    double sum = switches[b] - switches[a];
+
+    for (int i = 0; i < n_sets; i++) {
+        sum += !sets[i][a] && sets[i][b] ? weights[i] : 0;
+    }
+    return sum;
+}
+
+struct weighted {
+    int n[2]; /* sets of the down and of the up pass */
+    double *weights[2];
+    unsigned char **sets[2]; /* [n_vertices] each */
+    double *switches[2];     /* [n_vertices] */
+};
+
+static enum status read_sets(const struct verify *v, const json_t *proof, struct weighted *w,
+                             double *outside)
+{
+    const json_t *cuts = json_object_get(proof, "cuts");
+
+    for (size_t i = 0; i < json_array_size(cuts); i++) {
+        const json_t *cut = json_array_get(cuts, i), *around = json_object_get(cut, "around");
+        const char *pass = json_string_value(json_object_get(cut, "pass"));
+        double weight = json_number_value(json_object_get(cut, "weight"));
+        int p = pass != NULL && strcmp(pass, "up") == 0, devices = 0;
+        unsigned char *set = mem_alloc((size_t)v->t->n_vertices, 1);
+        if (set == NULL) {
+            return ST_NOMEM;
+        }
+        w->weights[p][w->n[p]] = weight;
+        w->sets[p][w->n[p]++] = set;
+        for (size_t k = 0; k < json_array_size(around); k++) {
+            const char *name = json_string_value(json_array_get(around, k));
+            int vertex = name != NULL ? topo_find_vertex(v->t, name) : -1;
+            if (vertex < 0) {
+                return bad(v, "a cut names a vertex that the topology does not have");
+            }
+            set[vertex] = 1;
+        }
+        for (int r = 0; r < v->n; r++) {
+            devices += set[v->vertex[r]];
+            outside[r] += set[v->vertex[r]] ? 0 : weight;
+        }
+        if (devices == 0 || !(weight > 0)) {
+            return bad(v, "a cut around no device or with a weight that is not positive");
+        }
+    }
+    return ST_OK;
+}
+
+static enum status read_switches(const struct verify *v, const json_t *proof, struct weighted *w)
+{
+    const json_t *list = json_object_get(proof, "switches");
+
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *item = json_array_get(list, i);
+        const char *name = json_string_value(json_object_get(item, "name"));
+        const char *pass = json_string_value(json_object_get(item, "pass"));
+        double weight = json_number_value(json_object_get(item, "weight"));
+        int vertex = name != NULL ? topo_find_vertex(v->t, name) : -1;
+        if (vertex < 0 || topo_is_device(v->t, vertex) || !(weight >= 0)) {
+            return bad(v, "a weight that is not of a switch or negative");
+        }
+        w->switches[pass != NULL && strcmp(pass, "up") == 0][vertex] = weight;
+    }
+    return ST_OK;
+}
+
+static double add_weights(const struct verify *v, const struct weighted *w, const double *outside)
+{
+    double sum = 0, least = outside[0];
+
+    for (int i = 0; i < v->t->n_links; i++) {
+        const struct topo_link *l = &v->t->links[i];
+        if (usable(v, l)) {
+            double down =
+                weight_at(w->switches[0], w->weights[0], w->sets[0], w->n[0], l->from, l->to);
+            double up =
+                weight_at(w->switches[1], w->weights[1], w->sets[1], w->n[1], l->to, l->from);
+            sum += 1e-9 * (double)l->bytes_per_s * fmax(0, fmax(down, up));
+        }
+    }
+    for (int r = 1; r < v->n; r++) {
+        least = outside[r] < least ? outside[r] : least;
+    }
+    return least > 0 ? sum / least : 0;
+}
+
+static enum status add_weighted(const struct verify *v, const json_t *proof, double *bound_gbs)
+{
+    size_t n_cuts = json_array_size(json_object_get(proof, "cuts")), n = (size_t)v->t->n_vertices;
+    struct weighted w = {{0, 0}, {NULL, NULL}, {NULL, NULL}, {NULL, NULL}};
+    double *outside = mem_alloc((size_t)v->n, sizeof *outside);
+    enum status st = outside == NULL ? ST_NOMEM : ST_OK;
+
+    for (int p = 0; p < 2; p++) {
+        w.weights[p] = mem_alloc(n_cuts, sizeof(double));
+        w.sets[p] = mem_alloc(n_cuts, sizeof(unsigned char *));
+        w.switches[p] = mem_alloc(n, sizeof(double));
+        if (w.weights[p] == NULL || w.sets[p] == NULL || w.switches[p] == NULL) {
+            st = ST_NOMEM;
+        }
+    }
+    if (st == ST_OK && (v->kind != VERIFY_ALLREDUCE || n_cuts == 0)) {
+        st = bad(v, "weighted cuts prove something about allreduce, and need a cut");
+    }
+    if (st == ST_OK) {
+        st = read_sets(v, proof, &w, outside);
+    }
+    if (st == ST_OK) {
+        st = read_switches(v, proof, &w);
+    }
+    if (st == ST_OK) {
+        *bound_gbs = add_weights(v, &w, outside);
+    }
+    for (int p = 0; p < 2; p++) {
+        for (int i = 0; i < w.n[p]; i++) {
+            mem_free(w.sets[p][i]);
+        }
+        mem_free(w.weights[p]);
+        mem_free(w.sets[p]);
+        mem_free(w.switches[p]);
+    }
+    mem_free(outside);
+    return st;
+}
+
 enum status plan_proof_add_up(const struct verify *v, double *bound_gbs)
 {
     const json_t *proof = json_object_get(v->root, "bottleneck");
@@ -200,6 +332,8 @@ enum status plan_proof_add_up(const struct verify *v, double *bound_gbs)
         st = add_cut(v, proof, part, bound_gbs);
     } else if (kind != NULL && strcmp(kind, "partition") == 0) {
         st = add_partition(v, proof, part, bound_gbs);
+    } else if (kind != NULL && strcmp(kind, "weighted-cuts") == 0) {
+        st = add_weighted(v, proof, bound_gbs);
     } else {
         st = bad(v, "a bound without a cut or a partition that proves it");
     }

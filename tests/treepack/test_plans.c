@@ -114,6 +114,20 @@ Test(plans, of_other_machines_are_sound)
     }
 }
 
+/* Unequal directions: the proof is a weighted sum of cuts. */
+Test(plans, over_unequal_directions_are_optimal_and_sound)
+{
+    char text[] = "topology t\ndevice a b c d\noneway a b 3 B/s\noneway b a 2 B/s\nlink b c 4 B/s\n"
+                  "oneway c d 3 B/s\noneway d a 2 B/s\noneway a d 1 B/s\noneway d c 1 B/s\n";
+    struct topo *t;
+
+    cr_assert_eq(topo_parse("text", text, sizeof text - 1, &t), ST_OK);
+    check_plan(t, COLL_ALLREDUCE, -1);
+    check_plan(t, COLL_REDUCE, 2);
+    check_plan(t, COLL_REDUCE_SCATTER, -1);
+    topo_destroy(t);
+}
+
 /* --- Mutations of a sound plan: each must be refused. --- */
 
 static json_t *tree_of(json_t *plan, size_t i)

@@ -6,15 +6,18 @@
 
 void bound_fini(struct bound *b)
 {
+    for (int i = 0; i < b->n_cuts; i++) {
+        mem_free(b->cuts[i].inside);
+    }
+    mem_free(b->cuts);
+    mem_free(b->switch_weight);
     mem_free(b->part);
-    b->part = NULL;
+    *b = (struct bound){0};
 }
 
 static enum status begin(const struct lattice *l, struct bound *b)
 {
-    b->kind = BOUND_CUT;
-    b->n_parts = 2;
-    b->rate = frac_make(0, 1);
+    *b = (struct bound){.kind = BOUND_CUT, .n_parts = 2, .rate = {0, 1}};
     b->part = mem_alloc((size_t)l->n, sizeof *b->part);
     return b->part == NULL ? ST_NOMEM : ST_OK;
 }

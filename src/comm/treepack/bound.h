@@ -6,6 +6,14 @@
 enum bound_kind {
     BOUND_CUT,       /* what leaves part 0 */
     BOUND_PARTITION, /* what joins several parts */
+    BOUND_WEIGHTED_CUTS,
+};
+
+/* A set of vertices that the trees of a pass enter (down) or leave (up), and its weight. */
+struct bound_cut {
+    bool up;
+    unsigned char *inside; /* [l->n] */
+    int64_t weight;
 };
 
 /*
@@ -16,7 +24,15 @@ struct bound {
     enum bound_kind kind;
     struct frac rate;
     int n_parts;
-    int *part; /* [l->n] */
+    int *part; /* [l->n]; NULL for weighted cuts */
+    /*
+     * Weighted cuts, all weights over cut_den: with k(e) the larger of the two sums of weights of
+     * the cuts that arc e crosses in a pass (corrected by the weights of the switches at its ends),
+     * rate <= sum of k(e) cap(e) / the least weight of the cuts around a root.
+     */
+    struct bound_cut *cuts;
+    int n_cuts;
+    int64_t cut_den, *switch_weight; /* [2 l->n]: down and up */
 };
 
 void bound_fini(struct bound *b);

@@ -7,9 +7,10 @@
 #include "base/mem.h"
 
 enum {
-    SMALL = 16,         /* devices up to which many ways are tried */
-    EXACT_TREES = 256,  /* exact packing up to that many trees in all */
-    EXACT_DEVICES = 10, /* and always up to that many devices */
+    SMALL = 16,        /* devices up to which many ways are tried */
+    EXACT_TREES = 256, /* exact packing up to that many trees in all */
+    FEW_DEVICES = 10,  /* with up to that many devices, */
+    FEW_TREES = 2048,  /* up to that many trees */
     SEEDS = 4,
 };
 
@@ -137,7 +138,7 @@ enum status pareto_create(const struct topo *t, const struct solve_request *q, s
     r.seed = 0;
     if (st == ST_OK && q->fixed_k > 0) {
         st = try_one(t, &r, &p);
-    } else if (st == ST_OK && t->n_devices > EXACT_DEVICES && trees > EXACT_TREES) {
+    } else if (st == ST_OK && trees > (t->n_devices > FEW_DEVICES ? EXACT_TREES : FEW_TREES)) {
         st = try_fixed(t, r, &p);
     } else if (st == ST_OK && t->n_devices > SMALL) {
         st = try_one(t, &r, &p);

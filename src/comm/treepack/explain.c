@@ -124,39 +124,85 @@ static void explain_partition(struct text *text, const struct topo *t, const str
     put_number(text, ": %.6g GB/s", rate_gbs);
 }
 
+/* Weighted cuts, from vertices of the lattice to those of the topology. */
+static enum status copy_cuts(const struct topo *t, const struct lattice *l, const struct bound *b,
+                             struct proof *proof)
+{
+    size_t n = (size_t)t->n_vertices;
+
+    proof->cuts = mem_alloc((size_t)b->n_cuts, sizeof *proof->cuts);
+    proof->switch_weight = mem_alloc(2 * n, sizeof *proof->switch_weight);
+    if (proof->cuts == NULL || proof->switch_weight == NULL) {
+        return ST_NOMEM;
+    }
+    for (int i = 0; i < b->n_cuts; i++) {
+        struct proof_cut *cut = &proof->cuts[i];
+        *cut = (struct proof_cut){b->cuts[i].up, b->cuts[i].weight, mem_alloc(n, 1)};
+        proof->n_cuts++;
+        if (cut->inside == NULL) {
+            return ST_NOMEM;
+        }
+        for (int v = 0; v < l->n; v++) {
+            cut->inside[l->vertex[v]] = b->cuts[i].inside[v];
+        }
+    }
+    for (int v = 0; v < 2 * l->n; v++) {
+        proof->switch_weight[2 * l->vertex[v / 2] + v % 2] = b->switch_weight[v];
+    }
+    proof->den = b->cut_den;
+    proof->kind = PROOF_WEIGHTED_CUTS;
+    return ST_OK;
+}
+
+static enum status copy_parts(const struct topo *t, const struct solution *s, bool reversed,
+                              struct proof *proof)
+{
+    const struct bound *b = &s->bound;
+
+    proof->part = mem_alloc((size_t)t->n_vertices, sizeof *proof->part);
+    if (proof->part == NULL) {
+        return ST_NOMEM;
+    }
+    for (int v = 0; v < t->n_vertices; v++) {
+        /* A switch without a use belongs to any side of a cut and to no part. */
+        proof->part[v] = b->kind == BOUND_CUT ? 1 : -1;
+    }
+    for (int v = 0; v < s->whole->n; v++) {
+        int p = b->part[v];
+        proof->part[s->whole->vertex[v]] = b->kind == BOUND_CUT && reversed ? 1 - p : p;
+    }
+    proof->kind = b->kind == BOUND_CUT ? PROOF_CUT : PROOF_PARTITION;
+    proof->n_parts = b->n_parts;
+    return ST_OK;
+}
+
 enum status explain_bound(const struct topo *t, const struct solution *s,
                           const struct solve_request *q, struct plan *out)
 {
     const struct bound *b = &s->bound;
     struct text text = {mem_alloc(TEXT_BYTES, 1), 0};
-    int *part = mem_alloc((size_t)t->n_vertices, sizeof *part);
 
-    if (text.p == NULL || part == NULL) {
-        mem_free(text.p);
-        mem_free(part);
+    out->bottleneck = text.p;
+    if (text.p == NULL) {
         return ST_NOMEM;
     }
-    for (int v = 0; v < t->n_vertices; v++) {
-        /* A switch without a use belongs to any side of a cut and to no part. */
-        part[v] = b->kind == BOUND_CUT ? 1 : -1;
-    }
-    for (int v = 0; v < s->whole->n && b->part != NULL; v++) {
-        int p = b->part[v];
-        part[s->whole->vertex[v]] = b->kind == BOUND_CUT && q->reversed ? 1 - p : p;
+    if (b->kind == BOUND_WEIGHTED_CUTS) {
+        TRY(copy_cuts(t, s->whole, b, &out->proof));
+        put_number(&text, "a weighted sum of %g cuts,", b->n_cuts);
+        put(&text, " in which every byte counts once and every link at most as often as its "
+                   "weight, allows");
+        put_number(&text, " %.6g GB/s", 1e-9 * out->bound_bytes_per_s);
+        return ST_OK;
     }
     if (b->part == NULL) {
         put(&text, "one device has nothing to move");
-    } else if (b->kind == BOUND_CUT) {
-        explain_cut(&text, t, q, part);
-    } else {
-        explain_partition(&text, t, b, part, 1e-9 * out->bound_bytes_per_s);
-    }
-    out->bottleneck = text.p;
-    if (b->part == NULL) {
-        mem_free(part);
         return ST_OK;
     }
-    out->proof =
-        (struct proof){b->kind == BOUND_CUT ? PROOF_CUT : PROOF_PARTITION, b->n_parts, part};
+    TRY(copy_parts(t, s, q->reversed, &out->proof));
+    if (b->kind == BOUND_CUT) {
+        explain_cut(&text, t, q, out->proof.part);
+    } else {
+        explain_partition(&text, t, b, out->proof.part, 1e-9 * out->bound_bytes_per_s);
+    }
     return ST_OK;
 }

@@ -111,8 +111,7 @@ enum status partition_bound(const struct lattice *l, struct bound *b)
     int *work = mem_alloc(2 * (size_t)l->n, sizeof *work);
     enum status st = ST_OK;
 
-    b->kind = BOUND_PARTITION;
-    b->n_parts = 0;
+    *b = (struct bound){.kind = BOUND_PARTITION};
     b->part = mem_alloc((size_t)l->n, sizeof *b->part);
     if (work == NULL || b->part == NULL) {
         mem_free(work);

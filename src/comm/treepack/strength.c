@@ -199,7 +199,7 @@ enum status strength_bound(const struct lattice *l, const int *edges, int n_edge
     enum status st = ST_NOMEM;
 
     flow_init(&g.flow);
-    b->kind = BOUND_PARTITION;
+    *b = (struct bound){.kind = BOUND_PARTITION};
     b->part = mem_alloc((size_t)l->n, sizeof *b->part);
     g.part = mem_alloc((size_t)l->n, sizeof *g.part);
     g.loose = mem_alloc((size_t)l->n, sizeof *g.loose);
