@@ -13,9 +13,11 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -34,6 +36,7 @@ struct probe {
     int cpus[2];
     _Alignas(64) atomic_int turn;    /* the line that travels */
     _Alignas(64) atomic_int arrived; /* the line of the barrier */
+    _Alignas(64) atomic_bool cancelled;
     int n_cores;
     double line_ns[BATCHES], read_gbs[2], clock_ghz[2];
     uint64_t *words[2];
@@ -52,7 +55,7 @@ static void meet(struct probe *p)
     int n = atomic_fetch_add(&p->arrived, 1);
     int goal = (n / p->n_cores + 1) * p->n_cores;
 
-    while (atomic_load(&p->arrived) < goal) {
+    while (atomic_load(&p->arrived) < goal && !atomic_load(&p->cancelled)) {
     }
 }
 
@@ -64,7 +67,8 @@ static void ping_pong(struct probe *p, int core)
         meet(p);
         start = clock_now_ns();
         for (int i = 0; i < ROUND_TRIPS; i++) {
-            while (atomic_load_explicit(&p->turn, memory_order_acquire) != core) {
+            while (atomic_load_explicit(&p->turn, memory_order_acquire) != core &&
+                   !atomic_load_explicit(&p->cancelled, memory_order_relaxed)) {
             }
             atomic_store_explicit(&p->turn, 1 - core, memory_order_release);
         }
@@ -114,32 +118,57 @@ static void multiply(struct probe *p, int core)
 static void *side_run(void *arg)
 {
     struct side *s = arg;
+
+    s->work(s->p, s->core);
+    return NULL;
+}
+
+/*
+ * A thread that is on its cpu from the start. If it moved there by itself it could wait for ever
+ * for the cpu it was born on, where the other side spins: so with real-time priorities.
+ */
+static enum status start(struct side *s, pthread_t *thread)
+{
+    pthread_attr_t attr;
     cpu_set_t set;
+    int error;
 
     CPU_ZERO(&set);
     CPU_SET(s->p->cpus[s->core], &set);
-    (void)pthread_setaffinity_np(pthread_self(), sizeof set,
-                                 &set); /* else the scheduler's choice */
-    s->work(s->p, s->core);
-    return NULL;
+    if (pthread_attr_init(&attr) != 0) {
+        return log_fail(ST_NOMEM, "cannot start a thread on cpu %d", s->p->cpus[s->core]);
+    }
+    error = pthread_attr_setaffinity_np(&attr, sizeof set, &set);
+    if (error == 0) {
+        error = pthread_create(thread, &attr, side_run, s);
+    }
+    pthread_attr_destroy(&attr);
+    return error == 0 ? ST_OK
+                      : log_fail(ST_UNSUPPORTED, "cannot start a thread on cpu %d, %s",
+                                 s->p->cpus[s->core], strerror(error));
 }
 
 /* Do `work` on the first `n_cores` cores at once. */
 static enum status on_cores(struct probe *p, int n_cores, void (*work)(struct probe *, int))
 {
-    struct side other = {p, 1, work}, own = {p, 0, work};
-    pthread_t thread;
+    struct side sides[2] = {{p, 0, work}, {p, 1, work}};
+    pthread_t threads[2];
+    enum status st = ST_OK;
+    int n = 0;
 
     p->n_cores = n_cores;
     atomic_store(&p->arrived, 0);
-    if (n_cores == 2 && pthread_create(&thread, NULL, side_run, &other) != 0) {
-        return log_fail(ST_NOMEM, "cannot start a thread on cpu %d", p->cpus[1]);
+    while (n < n_cores && st == ST_OK) {
+        st = start(&sides[n], &threads[n]);
+        n += st == ST_OK;
     }
-    side_run(&own);
-    if (n_cores == 2) {
-        pthread_join(thread, NULL);
+    if (st != ST_OK) {
+        atomic_store(&p->cancelled, true); /* let go those that wait for the missing one */
     }
-    return ST_OK;
+    while (n > 0) {
+        pthread_join(threads[--n], NULL);
+    }
+    return st;
 }
 
 static int compare(const void *a, const void *b)
@@ -204,6 +233,7 @@ int main(int argc, char **argv)
     struct probe p = {0};
     enum status st = choose_cpus(argc, argv, p.cpus);
 
+    alarm(60); /* whatever happens, never hold a core for longer */
     if (st == ST_OK) {
         st = measure(&p);
     }
