@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -78,15 +79,13 @@ enum status module_load(const struct module_place *place, const char *symbol, co
     return st;
 }
 
-enum status module_find(const char *symbol, const void **out)
+/* lib/espalier_cuda.so beside the folder of the running program; `path` holds PATH_MAX + 32. */
+static bool find_path(char *path)
 {
-    char path[PATH_MAX + 32];
     ssize_t n = readlink("/proc/self/exe", path, PATH_MAX);
-    struct module_place place = {.path = path, .driver = "libcuda.so.1"};
 
     if (n < 0) {
-        return log_fail(ST_UNSUPPORTED, "cannot find the folder of this program, /proc/self/exe, "
-                                        "mount /proc or set [device] type = cpu");
+        return false;
     }
     path[n] = '\0';
     for (int up = 0; up < 2; up++) { /* bin/train -> the folder that holds bin and lib */
@@ -96,5 +95,32 @@ enum status module_find(const char *symbol, const void **out)
         }
     }
     strcat(path, "/lib/espalier_cuda.so");
+    return true;
+}
+
+enum status module_find(const char *symbol, const void **out)
+{
+    char path[PATH_MAX + 32];
+    struct module_place place = {.path = path, .driver = "libcuda.so.1"};
+
+    if (!find_path(path)) {
+        return log_fail(ST_UNSUPPORTED, "cannot find the folder of this program, /proc/self/exe, "
+                                        "mount /proc or set [device] type = cpu");
+    }
     return module_load(&place, symbol, out);
+}
+
+const char *module_built_with(void)
+{
+    char path[PATH_MAX + 32];
+    const struct module_info *info;
+    void *module;
+
+    module = find_path(path) ? dlopen(path, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE) : NULL;
+    if (module == NULL) {
+        return NULL;
+    }
+    info = dlsym(module, MODULE_INFO);
+    (void)dlclose(module); /* it stays loaded */
+    return info != NULL && info->abi == MODULE_ABI ? info->built_with : NULL;
 }

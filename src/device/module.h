@@ -38,4 +38,8 @@ MUST_CHECK enum status module_load(const struct module_place *place, const char 
 /* The same for lib/espalier_cuda.so beside the folder of the running program. */
 MUST_CHECK enum status module_find(const char *symbol, const void **out);
 
+/* What the module of this program was built with, or NULL if there is none that fits; logs nothing
+ * and needs no driver. */
+const char *module_built_with(void);
+
 #endif

@@ -46,7 +46,8 @@ MUST_CHECK enum status tuning_write(const struct tuning *t, const char *path);
 
 struct nn_ops; /* a library of operations: one slot per layer kind; see nn/ops.h */
 
-/* The op library for a device type ("cpu", "cuda"), or NULL if this build has none. */
+/* The op library for a device type ("cpu", "cuda"), or NULL if this build has none; what is missing
+ * of "cuda" is logged. */
 const struct nn_ops *nn_ops_find(const char *device_type);
 const char *nn_ops_version(const struct nn_ops *ops); /* "oneDNN 2.6.3, avx512_core_bf16" */
 

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "device/module.h"
 #include "nn/onednn/od.h"
 
 /* The op libraries of this build, by device type. */
@@ -18,6 +19,10 @@ const struct nn_ops *nn_ops_find(const char *device_type)
         if (strcmp(libraries[i].device_type, device_type) == 0) {
             return libraries[i].ops;
         }
+    }
+    if (strcmp(device_type, "cuda") == 0) {
+        const void *found;
+        return module_find(MODULE_NN, &found) == ST_OK ? found : NULL;
     }
     return NULL;
 }

@@ -13,6 +13,7 @@
 #include "comm/comm.h"
 #include "config/config.h"
 #include "data/data.h"
+#include "device/device.h"
 #include "nn/graph.h"
 #include "nn/net.h"
 #include "optim/optim.h"
@@ -64,6 +65,7 @@ struct trainer {
     struct dataset *train, *test;
     struct net *net;
     struct tuning *tuning;
+    const struct device_ops *device;
     const struct nn_ops *ops;
     struct schedule schedule, test_schedule;
     size_t *batches; /* the batch sizes that occur, descending */

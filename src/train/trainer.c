@@ -226,11 +226,21 @@ static enum status write_tuning(const struct trainer *t)
     return st;
 }
 
+/* Before the data are read, which may take a while. */
+static enum status find_devices(struct trainer *t)
+{
+    int n;
+
+    TRY(device_find(t->cfg->device.type, &t->device));
+    return t->device->count(&n);
+}
+
 /* The run directory comes last, so that bad input leaves none behind. */
 static enum status build(struct trainer *t)
 {
     TRY(inject_parse(t->cfg->debug.inject, (int)t->cfg->device.count, &t->inject));
     read_options(t);
+    TRY(find_devices(t));
     TRY(open_data(t));
     TRY(work_plan(t));
     TRY(make_model(t));

@@ -205,3 +205,16 @@ Test(input, the_effective_config_repeats_the_run)
     cr_assert_not_null(strstr(o.err, cli_path("run")), "%s", o.err);
     cr_assert_str_eq(cli_read_file("run/config.ini"), first);
 }
+
+/* --- devices */
+
+/* On a machine with a GPU this is no error; what is missing elsewhere is named. */
+Test(input, cuda_without_a_gpu_is_one_line)
+{
+    if (access("/dev/nvidiactl", F_OK) == 0) {
+        cr_skip_test("there is a GPU");
+    }
+    cli_write_tiny(40);
+    CLI_TINY(&o, "device.type=cuda");
+    CLI_REFUSED(&o, 2, "type = cuda", "type = cpu");
+}
