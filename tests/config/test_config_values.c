@@ -205,7 +205,7 @@ static void check_locale(const char *name)
     char *plain = testing_write(&before), *there;
 
     if (!use_decimal_comma(name)) {
-        cr_log_warn("no locale %s here: nothing to compare", name);
+        cr_skip_test("no locale %s here, and no sources to make it from", name);
     }
     after = testing_read(text);
     cr_assert_not(testing_failed(), "%s", testing_messages());
