@@ -51,6 +51,37 @@ Test(crew, a_rank_keeps_its_thread)
     }
 }
 
+static void check_core(void *ctx, int rank)
+{
+    struct party *m = ctx;
+    cpu_set_t mine;
+
+    m->wrong += sched_getaffinity(0, sizeof mine, &mine) != 0 || CPU_COUNT(&mine) != 1 ||
+                !CPU_ISSET(m->written[rank], &mine);
+}
+
+Test(crew, threads_stay_on_their_cores)
+{
+    struct party m = {.n = 2};
+    cpu_set_t all, sets[2];
+    struct crew *c;
+    int core = 0;
+
+    cr_assert_eq(sched_getaffinity(0, sizeof all, &all), 0);
+    for (int r = 0; r < 2; r++) { /* the same core twice where there is only one */
+        for (core = r == 0 || CPU_COUNT(&all) == 1 ? 0 : core + 1; !CPU_ISSET(core, &all);) {
+            core++;
+        }
+        CPU_ZERO(&sets[r]);
+        CPU_SET(core, &sets[r]);
+        m.written[r] = core;
+    }
+    cr_assert_eq(crew_create(2, sets, &c), ST_OK);
+    crew_run(c, check_core, &m);
+    cr_assert_eq(m.wrong, 0);
+    crew_destroy(c);
+}
+
 /* After each meeting everybody sees what everybody wrote before it. */
 static void meet_often(void *ctx, int rank)
 {

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "train/inject.h"
+#include "train/state.h"
 
 TestSuite(stop, .init = scratch_make, .fini = scratch_remove);
 
@@ -250,11 +251,27 @@ Test(stop, a_signal_before_the_first_step_leaves_one_step)
 
 Test(stop, replicas_that_drift_apart_are_found)
 {
-    const char *const fine[] = {"device.count=3", "train.batch_per_device=8", "optim.fuse=off",
-                                "debug.verify_every=2", NULL};
-    struct outcome o = run_ok(fine);
+    const char *const more[] = {"device.count=3", "optim.fuse=off", "debug.verify_every=2", NULL};
+    struct outcome o = run_ok(more);
+    struct config cfg;
+    struct trainer *t;
+    struct trainer_summary s;
+    char *log;
+    int old;
 
     free(o.weights);
+    make_config(&cfg, more);
+    cr_assert_eq(trainer_create(&cfg, false, &t), ST_OK);
+    t->ranks[2].weights[0] += 1e-3f;
+    old = capture_stderr("log");
+    cr_assert_eq(trainer_run(t, &s), ST_INTERNAL);
+    release_stderr(old);
+    log = slurp("log");
+    cr_assert_not_null(strstr(log, "ranks 0 and 2 hold different weights, step 2"), "%s", log);
+    cr_assert_eq(s.steps, 2);
+    free(log);
+    trainer_destroy(t);
+    config_fini(&cfg);
 }
 
 Test(stop, faults_are_read_strictly)
