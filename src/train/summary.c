@@ -163,7 +163,7 @@ enum status summary_write(const struct trainer *t, enum status result)
     enum status st = ST_OK;
 
     if (path == NULL || all == NULL) {
-        st = ST_NOMEM;
+        st = log_fail(ST_NOMEM, "no memory for the summary of the run, free some");
     } else if (json_dump_file(all, path, JSON_INDENT(2)) != 0) {
         st = log_fail(ST_IO,
                       "cannot write the summary, %s: %s, leave the folder in place and make "

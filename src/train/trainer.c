@@ -262,11 +262,14 @@ enum status trainer_create(const struct config *cfg, bool dry_run, struct traine
     enum status st;
 
     if (t == NULL) {
-        return ST_NOMEM;
+        return log_fail(ST_NOMEM, "no memory for the trainer, free some");
     }
     t->cfg = cfg;
     t->dry_run = dry_run;
     st = build(t);
+    if (st == ST_NOMEM) {
+        log_error("no memory for this training, use a smaller model, batch or number of devices");
+    }
     if (st != ST_OK) {
         trainer_destroy(t);
         return st;
