@@ -1,0 +1,137 @@
+#include "cli/bench_results.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+
+static const char header[] = "backend,collective,topology,ranks,bytes,count,type,redop,root,"
+                             "in_place,iterations,time_s,algbw_gbs,busbw_gbs,wrong\n";
+
+struct bench_results {
+    FILE *file;
+    char *path;
+    bool json;
+    size_t n_rows;
+};
+
+enum status bench_results_open(const char *path, struct bench_results **out)
+{
+    struct bench_results *r = mem_alloc(1, sizeof *r);
+    enum status st = ST_OK;
+
+    if (r == NULL) {
+        return ST_NOMEM;
+    }
+    r->path = mem_strdup(path);
+    if (r->path == NULL) {
+        st = ST_NOMEM;
+    } else if (path[0] != '\0') {
+        r->json = strcmp(strrchr(path, '.'), ".json") == 0;
+        r->file = fopen(path, "w");
+        if (r->file == NULL) {
+            st = log_fail(ST_IO, "cannot write the results, %s, %s", path, strerror(errno));
+        }
+    }
+    if (st != ST_OK) {
+        mem_free(r->path);
+        mem_free(r);
+        return st;
+    }
+    if (r->file != NULL) {
+        (void)fputs(r->json ? "[" : header, r->file);
+    }
+    *out = r;
+    return ST_OK;
+}
+
+void bench_results_head(struct bench_results *r, const struct bench_spec *spec)
+{
+    (void)r;
+    printf("# backend %s, %s over %d devices of topology %s\n", spec->backend,
+           collective_name(spec->collective), spec->topo->n_devices, spec->topo->name);
+    printf("#%*s|%21s%*s|%18s\n", 56, "", "out of place", 21, "", "in place");
+    printf("# %12s %12s %9s %6s %5s  | %10s %8s %8s %8s   | %10s %8s %8s %8s\n", "size(B)", "count",
+           "type", "redop", "root", "time(us)", "algbw", "busbw", "#wrong", "time(us)", "algbw",
+           "busbw", "#wrong");
+}
+
+static void print_place(const struct bench_result *p, bool checked)
+{
+    if (p == NULL) {
+        printf("  | %10s %8s %8s %8s ", "-", "-", "-", "-");
+    } else if (checked) {
+        printf("  | %10.2f %8.2f %8.2f %8zu ", p->time_s * 1e6, p->algbw_gbs, p->busbw_gbs,
+               p->wrong);
+    } else {
+        printf("  | %10.2f %8.2f %8.2f %8s ", p->time_s * 1e6, p->algbw_gbs, p->busbw_gbs, "N/A");
+    }
+}
+
+static void write_row(struct bench_results *r, const struct bench_spec *s,
+                      const struct bench_result *p, bool in_place)
+{
+    const char *csv = "%s,%s,%s,%d,%zu,%zu,%s,%s,%d,%d,%zu,%.9g,%.6g,%.6g,";
+    const char *json = "{\"backend\": \"%s\", \"collective\": \"%s\", \"topology\": \"%s\", "
+                       "\"ranks\": %d, \"bytes\": %zu, \"count\": %zu, \"type\": \"%s\", "
+                       "\"redop\": \"%s\", \"root\": %d, \"in_place\": %d, \"iterations\": %zu, "
+                       "\"time_s\": %.9g, \"algbw_gbs\": %.6g, \"busbw_gbs\": %.6g, \"wrong\": ";
+    size_t bytes = s->n * dtype_bytes(s->dtype);
+
+    if (r->json) {
+        (void)fputs(r->n_rows++ == 0 ? "\n" : ",\n", r->file);
+    }
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    (void)fprintf(r->file, r->json ? json : csv, s->backend, collective_name(s->collective),
+                  s->topo->name, s->topo->n_devices, bytes, s->n, dtype_name(s->dtype),
+                  redop_name(s->redop), s->root, in_place, p->n_iterations, p->time_s, p->algbw_gbs,
+                  p->busbw_gbs);
+#pragma GCC diagnostic pop
+    if (s->check) {
+        (void)fprintf(r->file, "%zu", p->wrong);
+    } else {
+        (void)fputs(r->json ? "null" : "nan", r->file);
+    }
+    (void)fputs(r->json ? "}" : "\n", r->file);
+}
+
+void bench_results_line(struct bench_results *r, const struct bench_spec *spec,
+                        const struct bench_result *const place[2])
+{
+    bool rooted = spec->collective == COLL_BROADCAST || spec->collective == COLL_REDUCE;
+
+    printf("  %12zu %12zu %9s %6s %5d", spec->n * dtype_bytes(spec->dtype), spec->n,
+           dtype_name(spec->dtype),
+           collective_has_up(spec->collective) ? redop_name(spec->redop) : "none",
+           rooted ? spec->root : -1);
+    for (int k = 0; k < 2; k++) {
+        print_place(place[k], spec->check);
+        if (r->file != NULL && place[k] != NULL) {
+            write_row(r, spec, place[k], k == 1);
+        }
+    }
+    printf("\n");
+}
+
+enum status bench_results_close(struct bench_results *r)
+{
+    enum status st = ST_OK;
+
+    if (r == NULL) {
+        return ST_OK;
+    }
+    if (r->file != NULL) {
+        if (r->json) {
+            (void)fputs("\n]\n", r->file);
+        }
+        bool failed = ferror(r->file) != 0;
+        if ((fclose(r->file) != 0) || failed) {
+            st = log_fail(ST_IO, "cannot write the results, %s, is the disk full?", r->path);
+        }
+    }
+    mem_free(r->path);
+    mem_free(r);
+    return st;
+}

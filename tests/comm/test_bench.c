@@ -1,0 +1,67 @@
+#include "comm/bench.h"
+
+#include "base/mem.h"
+#include "comm/bench_data.h"
+#include "grid.h"
+
+Test(bench, every_backend_collective_and_type_runs_without_a_wrong_element)
+{
+    for (size_t b = 0; planner_at(b) != NULL; b++) {
+        for (int k = 0; k < GRID_N_COLLECTIVES * 4 * 2; k++) {
+            struct topo *t = grid_mesh(3 + k % 2);
+            struct bench_result r;
+            struct bench_spec s = {.topo = t,
+                                   .backend = planner_at(b)->name,
+                                   .collective = (enum collective)(k % GRID_N_COLLECTIVES),
+                                   .dtype = (enum dtype)(k / GRID_N_COLLECTIVES % 4),
+                                   .redop = (enum redop)(k % 4),
+                                   .root = 1,
+                                   .n = 12345,
+                                   .in_place = k >= GRID_N_COLLECTIVES * 4,
+                                   .check = true,
+                                   .n_warmup = 1,
+                                   .n_iterations = 2,
+                                   .timeout_s = 60};
+            cr_assert_eq(bench_run(&s, &r), ST_OK);
+            cr_assert_eq(r.wrong, 0, "%s %s %s %s in_place=%d", s.backend,
+                         collective_name(s.collective), dtype_name(s.dtype), redop_name(s.redop),
+                         s.in_place);
+            cr_assert(r.time_s > 0 && r.n_iterations == 2);
+            topo_destroy(t);
+        }
+    }
+    cr_assert_eq(mem_live(), 0);
+}
+
+Test(bench, a_wrong_element_is_counted)
+{
+    struct topo *t = grid_mesh(3);
+    struct plan *plan = grid_plan("ring", t, COLL_ALLREDUCE, -1);
+    struct program_spec spec = {DTYPE_F32, REDOP_SUM, true, true, 10, 0};
+    struct program *p = grid_program(plan, &spec);
+    float x[3][10], sum[10] = {0};
+
+    for (int r = 0; r < 3; r++) {
+        bench_data_fill(DTYPE_F32, r, x[r], 0, 10);
+        for (int i = 0; i < 10; i++) {
+            sum[i] += x[r][i];
+        }
+    }
+    cr_assert_eq(bench_data_wrong(p, -1, sum, 0, 10), 0);
+    sum[9]++;
+    sum[3]--;
+    cr_assert_eq(bench_data_wrong(p, -1, sum, 0, 10), 2);
+    cr_assert_neq(bench_data_wrong(p, -1, x[0], 0, 10), 0);
+    program_destroy(p);
+    plan_destroy(plan);
+    topo_destroy(t);
+}
+
+Test(bench, bus_factors_are_those_of_the_field)
+{
+    cr_assert_float_eq(bench_bus_factor(COLL_ALLREDUCE, 8), 1.75, 1e-12);
+    cr_assert_float_eq(bench_bus_factor(COLL_ALLGATHER, 8), 0.875, 1e-12);
+    cr_assert_float_eq(bench_bus_factor(COLL_REDUCE_SCATTER, 4), 0.75, 1e-12);
+    cr_assert_float_eq(bench_bus_factor(COLL_BROADCAST, 4), 1, 1e-12);
+    cr_assert_float_eq(bench_bus_factor(COLL_REDUCE, 4), 1, 1e-12);
+}
