@@ -1,6 +1,5 @@
 #include "comm/engine/engine.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,33 +7,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "comm/engine/gate.h"
-#include "comm/engine/job.h"
+#include "comm/engine/engine_state.h"
 
 enum {
-    WHOLE_BYTES = 32 << 10, /* of all ranks' messages together: less is run in one piece */
-    SPIN_NS = 20000,        /* about twice what sleeping and waking cost */
-    SPIN_BUSY_NS = 2000,    /* where others want the core */
-};
-
-struct worker {
-    struct engine *engine;
-    int index;
-};
-
-struct engine {
-    struct engine_options opt;
-    struct job *jobs;
-    size_t n_jobs;
-    struct gate *gates; /* [n_ranks + n_workers] */
-    pthread_t *threads;
-    struct worker *workers;
-    int n_started;
-    int n_cores;
-    int64_t spin_ns, timeout_ns;
-    _Alignas(64) atomic_int sleepers;
-    atomic_int failed; /* enum status */
-    atomic_bool stop;
+    SPIN_NS = 20000,     /* about twice what sleeping and waking cost */
+    SPIN_BUSY_NS = 2000, /* where others want the core */
 };
 
 static int count_cores(void)
@@ -51,107 +28,11 @@ static void relax(void)
 #endif
 }
 
-static void wake_all(struct engine *e)
-{
-    for (int i = 0; i < e->opt.n_ranks + e->opt.n_workers; i++) {
-        (void)gate_wake(&e->gates[i]);
-    }
-}
-
-/* Wake as many sleepers as `n` ready operations can use: workers first, and no more than there are
- * cores besides this one. */
-static void wake_helpers(struct engine *e, size_t n)
-{
-    int left = e->n_cores - 1;
-
-    for (int i = e->opt.n_ranks + e->opt.n_workers - 1;
-         i >= 0 && n > 0 && left > 0 && atomic_load(&e->sleepers) > 0; i--) {
-        if (gate_wake(&e->gates[i])) {
-            n--;
-            left--;
-        }
-    }
-}
-
-static void finish_rank(struct engine *e, struct job *j, int rank)
-{
-    struct job_rank *r = &j->ranks[rank];
-
-    atomic_store_explicit(&r->done_ns, clock_now_ns(), memory_order_relaxed);
-    atomic_store(&r->done, atomic_load_explicit(&r->posted, memory_order_relaxed));
-    if (atomic_load(&e->sleepers) > 0) {
-        (void)gate_wake(&e->gates[rank]);
-    }
-}
-
-static void mark_started(struct job *j, const int *ranks, int n)
-{
-    for (int k = 0; k < n; k++) {
-        struct job_rank *r = &j->ranks[ranks[k]];
-        if (atomic_load_explicit(&r->started_ns, memory_order_relaxed) == 0) {
-            atomic_store_explicit(&r->started_ns, clock_now_ns(), memory_order_relaxed);
-        }
-    }
-}
-
-static void run_item(struct engine *e, struct job *j, struct job_item i)
-{
-    const struct program_op *op = &j->p->ops[j->p->trees[i.tree].op + i.op];
-    const int *ranks = j->p->ints + op->ranks, *next = j->p->ints + op->next;
-    size_t n_ready = 0;
-
-    mark_started(j, ranks, op->n_ranks);
-    program_run(j->p, j->bases, i.tree, i.chunk, i.op);
-    for (int k = 0; k < op->n_next; k++) {
-        n_ready += job_release(j, (struct job_item){i.tree, i.chunk, (size_t)next[k]});
-    }
-    if (n_ready > 1 && atomic_load(&e->sleepers) > 0) {
-        wake_helpers(e, n_ready - 1);
-    }
-    for (int k = 0; k < op->n_ranks; k++) {
-        if (atomic_fetch_sub_explicit(&j->ranks[ranks[k]].left, 1, memory_order_acq_rel) == 1) {
-            finish_rank(e, j, ranks[k]);
-        }
-    }
-}
-
-static bool help_job(struct engine *e, struct job *j)
-{
-    uint64_t word;
-
-    if (!ready_pop(&j->ready, &word)) {
-        return false;
-    }
-    run_item(e, j, job_unpack(word));
-    return true;
-}
-
-/* Run one ready operation of any job, in the order of service. */
-static bool help(struct engine *e)
-{
-    for (size_t k = 0; k < e->n_jobs; k++) {
-        if (help_job(e, &e->jobs[e->opt.last_first ? e->n_jobs - 1 - k : k])) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool any_ready(const struct engine *e)
-{
-    for (size_t k = 0; k < e->n_jobs; k++) {
-        if (ready_any(&e->jobs[k].ready)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* This rank has other things to do: leave what is ready to one that sleeps. */
 static void pass_on(struct engine *e)
 {
-    if (atomic_load(&e->sleepers) > 0 && any_ready(e)) {
-        wake_helpers(e, 1);
+    if (atomic_load(&e->sleepers) > 0 && engine_run_has(e)) {
+        engine_run_wake(e, 1);
     }
 }
 
@@ -159,18 +40,18 @@ static void pass_on(struct engine *e)
 
 static void *work(void *arg)
 {
-    struct worker *w = arg;
+    struct engine_worker *w = arg;
     struct engine *e = w->engine;
     struct gate *gate = &e->gates[e->opt.n_ranks + w->index];
 
     while (!atomic_load(&e->stop)) {
         unsigned ticket;
-        if (help(e)) {
+        if (engine_run_any(e, w->index % e->opt.n_ranks)) {
             continue;
         }
         atomic_fetch_add(&e->sleepers, 1);
         ticket = gate_prepare(gate);
-        if (any_ready(e) || atomic_load(&e->stop)) {
+        if (engine_run_has(e) || atomic_load(&e->stop)) {
             gate_cancel(gate);
         } else {
             gate_sleep(gate, ticket, INT64_C(1000000000));
@@ -184,7 +65,7 @@ static enum status start_workers(struct engine *e)
 {
     for (int i = 0; i < e->opt.n_workers; i++) {
         int err;
-        e->workers[i] = (struct worker){e, i};
+        e->workers[i] = (struct engine_worker){e, i};
         err = pthread_create(&e->threads[i], NULL, work, &e->workers[i]);
         if (err != 0) {
             return log_fail(ST_INTERNAL,
@@ -198,14 +79,6 @@ static enum status start_workers(struct engine *e)
 
 /* --- Life --- */
 
-static bool is_small(const struct engine_options *opt, const struct program *p)
-{
-    size_t bytes, limit = WHOLE_BYTES / (size_t)opt->n_ranks;
-
-    return opt->n_workers == 0 &&
-           !__builtin_mul_overflow(p->spec.n, dtype_bytes(p->spec.dtype), &bytes) && bytes <= limit;
-}
-
 static enum status fill(struct engine *e, const struct engine_job *jobs, size_t n_jobs)
 {
     size_t n_threads = (size_t)(e->opt.n_ranks + e->opt.n_workers);
@@ -218,8 +91,7 @@ static enum status fill(struct engine *e, const struct engine_job *jobs, size_t 
         return ST_NOMEM;
     }
     for (; e->n_jobs < n_jobs; e->n_jobs++) {
-        enum status st = job_init(&e->jobs[e->n_jobs], &jobs[e->n_jobs],
-                                  is_small(&e->opt, jobs[e->n_jobs].program));
+        enum status st = job_init(&e->jobs[e->n_jobs], &jobs[e->n_jobs], e->opt.n_workers == 0);
         if (st != ST_OK) {
             job_fini(&e->jobs[e->n_jobs]);
             return st;
@@ -276,75 +148,36 @@ void engine_destroy(struct engine *e)
 
 /* --- Post --- */
 
-/* The last rank is here: run everything in program order. */
-static void run_whole(struct engine *e, struct job *j)
-{
-    int64_t now = clock_now_ns();
-
-    atomic_store_explicit(&j->arrived, 0, memory_order_relaxed);
-    for (size_t t = 0; t < j->p->n_trees; t++) {
-        for (size_t c = 0; c < j->p->trees[t].n_chunks; c++) {
-            for (size_t i = 0; i < j->p->trees[t].n_ops; i++) {
-                program_run(j->p, j->bases, t, c, i);
-            }
-        }
-    }
-    for (int r = 0; r < e->opt.n_ranks; r++) {
-        atomic_store_explicit(&j->ranks[r].started_ns, now, memory_order_relaxed);
-        finish_rank(e, j, r);
-    }
-}
-
-/* Start what the rank's buffers allow; returns how many operations became ready. */
-static size_t start_items(struct engine *e, struct job *j, int rank)
-{
-    size_t n_ready = job_start(j, rank);
-
-    if (j->has_relays &&
-        atomic_fetch_add_explicit(&j->arrived, 1, memory_order_acq_rel) + 1 == e->opt.n_ranks) {
-        atomic_store_explicit(&j->arrived, 0, memory_order_relaxed);
-        for (int v = j->p->n_ranks; v < j->p->n_nodes; v++) {
-            n_ready += job_start(j, v);
-        }
-    }
-    return n_ready;
-}
-
 enum status engine_post(struct engine *e, int rank, size_t job)
 {
     struct job *j = &e->jobs[job];
     struct job_rank *r = &j->ranks[rank];
-    unsigned run = atomic_load_explicit(&r->posted, memory_order_relaxed);
+    uint64_t run = atomic_load_explicit(&r->posted, memory_order_relaxed);
     int failed = atomic_load_explicit(&e->failed, memory_order_acquire);
     size_t n_ready, share;
 
     if (failed != ST_OK) {
         return (enum status)failed;
     }
-    if (run != atomic_load_explicit(&r->done, memory_order_acquire)) {
+    if (!engine_run_done(j, rank)) {
         return log_fail(ST_BADARG, "rank %d posts %s of %s again, before it is done, wait for it",
                         rank, j->what, j->label);
     }
     atomic_store_explicit(&r->left, j->p->touches[rank], memory_order_relaxed);
     atomic_store_explicit(&r->started_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&r->posted_ns, clock_now_ns(), memory_order_relaxed);
-    atomic_store_explicit(&r->posted, run + 1, memory_order_release);
-    if (j->whole) {
-        if (atomic_fetch_add_explicit(&j->arrived, 1, memory_order_acq_rel) + 1 == e->opt.n_ranks) {
-            run_whole(e, j);
+    atomic_store(&r->posted, run + 1);
+    n_ready = engine_run_start(e, j, rank);
+    if (n_ready > 1 && atomic_load(&e->sleepers) > 0) {
+        engine_run_wake(e, n_ready - 1);
+    }
+    if (e->opt.n_workers == 0) {
+        /* A fair share: all of it would hold up this rank while others may have time. */
+        engine_run_own(e, rank);
+        share = j->kind == JOB_GRAPH && n_ready > 0 ? j->p->n_instances / (size_t)e->opt.n_ranks + 1
+                                                    : 0;
+        for (size_t k = 0; k < share && engine_run_any(e, rank); k++) {
         }
-        return ST_OK;
-    }
-    if (j->p->touches[rank] == 0) {
-        finish_rank(e, j, rank);
-    }
-    n_ready = start_items(e, j, rank);
-    if (n_ready > 0 && atomic_load(&e->sleepers) > 0) {
-        wake_helpers(e, n_ready);
-    }
-    /* A fair share of it: all of it would hold up this rank while others may have time. */
-    share = j->p->n_instances / (size_t)e->opt.n_ranks + 1;
-    for (size_t k = 0; e->opt.n_workers == 0 && n_ready > 0 && k < share && help(e); k++) {
     }
     pass_on(e);
     return ST_OK;
@@ -354,7 +187,7 @@ enum status engine_post(struct engine *e, int rank, size_t job)
 
 static void log_timeout(struct engine *e, const struct job *j, int rank)
 {
-    unsigned run = atomic_load(&j->ranks[rank].posted);
+    uint64_t run = atomic_load(&j->ranks[rank].posted);
     char missing[128] = "";
     size_t used = 0;
     int n = 0;
@@ -382,25 +215,20 @@ static enum status fail_timeout(struct engine *e, const struct job *j, int rank)
 
     if (atomic_compare_exchange_strong(&e->failed, &none, ST_TIMEOUT)) {
         log_timeout(e, j, rank);
-        wake_all(e);
+        engine_run_wake_all(e);
         return ST_TIMEOUT;
     }
     return (enum status)none;
 }
 
-static bool is_done(const struct job_rank *r)
-{
-    return atomic_load(&r->done) == atomic_load_explicit(&r->posted, memory_order_relaxed);
-}
-
-static void sleep_rank(struct engine *e, const struct job_rank *r, int rank, int64_t ns)
+static void sleep_rank(struct engine *e, const struct job *j, int rank, int64_t ns)
 {
     struct gate *gate = &e->gates[rank];
     unsigned ticket;
 
     atomic_fetch_add(&e->sleepers, 1);
     ticket = gate_prepare(gate);
-    if (is_done(r) || atomic_load(&e->failed) != ST_OK || any_ready(e)) {
+    if (engine_run_done(j, rank) || atomic_load(&e->failed) != ST_OK || engine_run_has(e)) {
         gate_cancel(gate);
     } else {
         gate_sleep(gate, ticket, ns);
@@ -411,7 +239,6 @@ static void sleep_rank(struct engine *e, const struct job_rank *r, int rank, int
 enum status engine_wait(struct engine *e, int rank, size_t job)
 {
     struct job *j = &e->jobs[job];
-    const struct job_rank *r = &j->ranks[rank];
     int64_t begin = 0, idle_since = 0;
 
     for (unsigned turn = 0;; turn++) {
@@ -420,11 +247,11 @@ enum status engine_wait(struct engine *e, int rank, size_t job)
         if (failed != ST_OK) {
             return (enum status)failed;
         }
-        if (is_done(r)) {
+        if (engine_run_done(j, rank)) {
             pass_on(e);
             return ST_OK;
         }
-        if (help_job(e, j) || ((turn & 7) == 0 && help(e))) {
+        if (engine_run_one(e, j, rank) || ((turn & 7) == 7 && engine_run_any(e, rank))) {
             idle_since = 0;
             continue;
         }
@@ -439,14 +266,14 @@ enum status engine_wait(struct engine *e, int rank, size_t job)
             return fail_timeout(e, j, rank);
         }
         if (now - idle_since >= e->spin_ns) {
-            sleep_rank(e, r, rank, e->timeout_ns - (now - begin));
+            sleep_rank(e, j, rank, e->timeout_ns - (now - begin));
         }
     }
 }
 
 bool engine_done(const struct engine *e, int rank, size_t job)
 {
-    return is_done(&e->jobs[job].ranks[rank]);
+    return engine_run_done(&e->jobs[job], rank);
 }
 
 void engine_abort(struct engine *e, int rank, enum status why)
@@ -455,17 +282,21 @@ void engine_abort(struct engine *e, int rank, enum status why)
 
     if (atomic_compare_exchange_strong(&e->failed, &none, ST_PEER)) {
         log_error("rank %d cannot go on (%s), all ranks stop", rank, status_text(why));
-        wake_all(e);
+        engine_run_wake_all(e);
     }
 }
 
 struct engine_times engine_last_times(const struct engine *e, int rank, size_t job)
 {
-    const struct job_rank *r = &e->jobs[job].ranks[rank];
+    const struct job *j = &e->jobs[job];
+    const struct job_rank *r = &j->ranks[rank];
+    bool flat = j->kind == JOB_FLAT;
     double posted_s = (double)atomic_load(&r->posted_ns) * 1e-9;
-    double started_s = (double)atomic_load(&r->started_ns) * 1e-9;
-    double done_s = (double)atomic_load(&r->done_ns) * 1e-9;
+    double started_s = (double)atomic_load(flat ? &j->started_ns : &r->started_ns) * 1e-9;
+    double done_s = (double)atomic_load(flat ? &j->done_ns : &r->done_ns) * 1e-9;
 
-    /* Where nothing had to move, it began when it ended. */
+    /* Where nothing had to move it was over when the last rank came. */
+    done_s = done_s > started_s ? done_s : started_s;
+    done_s = done_s > posted_s ? done_s : posted_s;
     return (struct engine_times){posted_s, started_s > 0 ? started_s : done_s, done_s};
 }

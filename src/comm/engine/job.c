@@ -6,6 +6,7 @@
 #include "base/mem.h"
 
 enum {
+    WHOLE_BYTES = 32 << 10, /* of all ranks' messages together: less is not handed out */
     OP_BITS = 14,
     TREE_BITS = 16,
     CHUNK_BITS = READY_ITEM_BITS - OP_BITS - TREE_BITS
@@ -118,32 +119,59 @@ static void reset_waits(struct job *j)
     }
 }
 
-enum status job_init(struct job *j, const struct engine_job *args, bool whole)
+/* Does every operation wait for all ranks and for nothing else? */
+static bool is_flat(const struct program *p)
+{
+    for (size_t t = 0; t < p->n_trees; t++) {
+        if (p->trees[t].n_chunks > 0 &&
+            (p->trees[t].n_ops != 1 || p->ops[p->trees[t].op].n_posts != p->n_nodes)) {
+            return false;
+        }
+    }
+    return p->n_instances <= INT32_MAX;
+}
+
+static bool is_small(const struct program *p)
+{
+    size_t bytes, limit = WHOLE_BYTES / (size_t)p->n_ranks;
+
+    return !__builtin_mul_overflow(p->spec.n, dtype_bytes(p->spec.dtype), &bytes) && bytes <= limit;
+}
+
+static enum status init_graph(struct job *j)
+{
+    j->waits = mem_alloc(j->p->n_instances, sizeof *j->waits);
+    j->first_start = mem_alloc((size_t)j->p->n_nodes + 1, sizeof *j->first_start);
+    if (j->waits == NULL || j->first_start == NULL) {
+        return ST_NOMEM;
+    }
+    TRY(ready_init(&j->ready, j->p->n_instances));
+    TRY(index_starts(j));
+    reset_waits(j);
+    return ST_OK;
+}
+
+enum status job_init(struct job *j, const struct engine_job *args, bool may_be_whole)
 {
     const struct program *p = args->program;
-    size_t n_nodes = (size_t)p->n_nodes;
 
     TRY(check_limits(p));
     j->p = p;
+    j->kind = is_flat(p) ? JOB_FLAT : may_be_whole && is_small(p) ? JOB_WHOLE : JOB_GRAPH;
     j->what = args->what;
     j->label = args->label;
-    j->whole = whole;
     j->has_relays = p->n_nodes > p->n_ranks;
-    atomic_init(&j->arrived, 0);
     j->bases = mem_alloc(p->n_refs, sizeof *j->bases);
-    j->tmp = mem_alloc(n_nodes, sizeof *j->tmp);
-    j->waits = mem_alloc(p->n_instances, sizeof *j->waits);
+    j->tmp = mem_alloc((size_t)p->n_nodes, sizeof *j->tmp);
     j->ranks = mem_alloc((size_t)p->n_ranks, sizeof *j->ranks);
-    j->first_start = mem_alloc(n_nodes + 1, sizeof *j->first_start);
-    if (j->bases == NULL || j->tmp == NULL || j->waits == NULL || j->ranks == NULL ||
-        j->first_start == NULL) {
+    if (j->bases == NULL || j->tmp == NULL || j->ranks == NULL) {
         return ST_NOMEM;
     }
-    TRY(ready_init(&j->ready, p->n_instances));
-    TRY(index_starts(j));
     TRY(bind(j, args));
-    reset_waits(j);
-    return ST_OK;
+    if (j->kind == JOB_FLAT) {
+        return flat_init(&j->flat, p->n_ranks, p->n_instances);
+    }
+    return j->kind == JOB_GRAPH ? init_graph(j) : ST_OK;
 }
 
 void job_fini(struct job *j)
@@ -151,6 +179,7 @@ void job_fini(struct job *j)
     for (int v = 0; j->tmp != NULL && v < j->p->n_nodes; v++) {
         mem_free(j->tmp[v]);
     }
+    flat_fini(&j->flat);
     ready_fini(&j->ready);
     mem_free(j->bases);
     mem_free(j->tmp);
@@ -158,6 +187,32 @@ void job_fini(struct job *j)
     mem_free(j->ranks);
     mem_free(j->starts);
     mem_free(j->first_start);
+}
+
+uint64_t job_posted_by_all(const struct job *j)
+{
+    uint64_t least = UINT64_MAX;
+
+    for (int r = 0; r < j->p->n_ranks; r++) {
+        uint64_t posted = atomic_load(&j->ranks[r].posted);
+        least = posted < least ? posted : least;
+    }
+    return least;
+}
+
+struct job_item job_flat_item(const struct job *j, size_t instance)
+{
+    size_t low = 0, high = j->p->n_trees;
+
+    while (high - low > 1) { /* the last tree that begins at or before the instance */
+        size_t mid = low + (high - low) / 2;
+        if (j->p->trees[mid].first_instance <= instance) {
+            low = mid;
+        } else {
+            high = mid;
+        }
+    }
+    return (struct job_item){low, instance - j->p->trees[low].first_instance, 0};
 }
 
 bool job_release(struct job *j, struct job_item i)

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "comm/engine/engine.h"
+#include "comm/engine/flat.h"
 #include "comm/engine/ready.h"
 
 /* One operation on one chunk. */
@@ -16,29 +17,48 @@ struct job_item {
 
 /* A rank's part in a job. Runs are counted, so that a number tells which one is meant. */
 struct job_rank {
-    _Alignas(64) atomic_size_t left; /* instances that touch its buffers and have not run */
-    atomic_uint posted, done;        /* runs */
-    atomic_llong posted_ns, started_ns, done_ns;
+    _Alignas(64) atomic_uint_least64_t posted; /* runs; written by the rank only */
+    atomic_llong posted_ns;
+    _Alignas(64) atomic_uint_least64_t done; /* runs; not used by flat jobs */
+    atomic_size_t left;                      /* instances that touch its buffers and have not run */
+    atomic_llong started_ns, done_ns;
+};
+
+/* How the operations of a job are handed out. */
+enum job_kind {
+    JOB_FLAT,  /* each waits for all ranks only */
+    JOB_GRAPH, /* each becomes ready when its dependencies are met */
+    JOB_WHOLE, /* few and small: the last rank that posts runs them all */
 };
 
 /* A program bound to buffers, with everything that changes while it runs. */
 struct job {
     const struct program *p;
+    enum job_kind kind;
     const char *what, *label;
-    uintptr_t *bases;        /* [n_refs] */
-    void **tmp;              /* [n_nodes] */
+    uintptr_t *bases;       /* [n_refs] */
+    void **tmp;             /* [n_nodes] */
+    struct job_rank *ranks; /* [n_ranks] */
+    struct flat flat;
+    atomic_llong started_ns, done_ns; /* flat: of the latest run */
+    /* graph */
     atomic_int *waits;       /* [n_instances] dependencies that are still open */
-    struct job_rank *ranks;  /* [n_ranks] */
     struct job_item *starts; /* first operations that wait for a node, chunk unused */
     size_t *first_start;     /* [n_nodes + 1] */
     bool has_relays;
-    bool whole; /* run in one piece by the last rank that posts */
     struct ready ready;
-    _Alignas(64) atomic_int arrived; /* ranks that have posted this run */
+    _Alignas(64) atomic_int arrived; /* graph with relays, whole: ranks that have posted this run */
 };
 
-MUST_CHECK enum status job_init(struct job *j, const struct engine_job *args, bool whole);
+/* `may_be_whole`: small jobs need not be handed out. */
+MUST_CHECK enum status job_init(struct job *j, const struct engine_job *args, bool may_be_whole);
 void job_fini(struct job *j); /* takes zeroed and half-built jobs */
+
+/* The runs that all ranks have posted. */
+uint64_t job_posted_by_all(const struct job *j);
+
+/* Number `instance` of a program in which every tree has one operation. */
+struct job_item job_flat_item(const struct job *j, size_t instance);
 
 /* Items as the words of the ready list. */
 uint64_t job_pack(struct job_item i);

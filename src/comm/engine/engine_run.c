@@ -1,0 +1,228 @@
+#include "base/clock.h"
+#include "comm/engine/engine_state.h"
+
+void engine_run_wake(struct engine *e, size_t n)
+{
+    int left = e->n_cores - 1;
+
+    for (int i = e->opt.n_ranks + e->opt.n_workers - 1;
+         i >= 0 && n > 0 && left > 0 && atomic_load(&e->sleepers) > 0; i--) {
+        if (gate_wake(&e->gates[i])) {
+            n--;
+            left--;
+        }
+    }
+}
+
+void engine_run_wake_all(struct engine *e)
+{
+    for (int i = 0; i < e->opt.n_ranks + e->opt.n_workers; i++) {
+        (void)gate_wake(&e->gates[i]);
+    }
+}
+
+/* --- Flat jobs --- */
+
+static bool take_flat(struct engine *e, struct job *j, int rank, bool steal)
+{
+    uint64_t run = job_posted_by_all(j);
+    struct job_item i;
+    size_t instance;
+    int group;
+
+    if (!flat_take(&j->flat, run, rank, steal, &instance, &group)) {
+        return false;
+    }
+    i = job_flat_item(j, instance);
+    program_run(j->p, j->bases, i.tree, i.chunk, i.op);
+    atomic_store_explicit(&j->done_ns, clock_now_ns(), memory_order_relaxed);
+    if (flat_finish(&j->flat, group) && atomic_load(&e->sleepers) > 0 && flat_done(&j->flat, run)) {
+        engine_run_wake_all(e);
+    }
+    return true;
+}
+
+static size_t start_flat(struct job *j, int rank)
+{
+    uint64_t run = atomic_load_explicit(&j->ranks[rank].posted, memory_order_relaxed);
+
+    if (job_posted_by_all(j) < run) {
+        return 0;
+    }
+    atomic_store_explicit(&j->started_ns,
+                          atomic_load_explicit(&j->ranks[rank].posted_ns, memory_order_relaxed),
+                          memory_order_relaxed);
+    return j->p->n_instances;
+}
+
+void engine_run_own(struct engine *e, int rank)
+{
+    for (size_t k = 0; k < e->n_jobs; k++) {
+        struct job *j = &e->jobs[e->opt.last_first ? e->n_jobs - 1 - k : k];
+        while (j->kind == JOB_FLAT && take_flat(e, j, rank, false)) {
+        }
+    }
+}
+
+/* --- Graphs --- */
+
+static void finish_rank(struct engine *e, struct job *j, int rank, int64_t now)
+{
+    struct job_rank *r = &j->ranks[rank];
+
+    atomic_store_explicit(&r->done_ns, now, memory_order_relaxed);
+    atomic_store(&r->done, atomic_load_explicit(&r->posted, memory_order_relaxed));
+    if (atomic_load(&e->sleepers) > 0) {
+        (void)gate_wake(&e->gates[rank]);
+    }
+}
+
+static void mark_started(struct job *j, const int *ranks, int n)
+{
+    for (int k = 0; k < n; k++) {
+        struct job_rank *r = &j->ranks[ranks[k]];
+        if (atomic_load_explicit(&r->started_ns, memory_order_relaxed) == 0) {
+            atomic_store_explicit(&r->started_ns, clock_now_ns(), memory_order_relaxed);
+        }
+    }
+}
+
+static bool take_ready(struct engine *e, struct job *j)
+{
+    const struct program_op *op;
+    const int *ranks, *next;
+    struct job_item i;
+    size_t n_ready = 0;
+    uint64_t word;
+
+    if (!ready_pop(&j->ready, &word)) {
+        return false;
+    }
+    i = job_unpack(word);
+    op = &j->p->ops[j->p->trees[i.tree].op + i.op];
+    ranks = j->p->ints + op->ranks;
+    next = j->p->ints + op->next;
+    mark_started(j, ranks, op->n_ranks);
+    program_run(j->p, j->bases, i.tree, i.chunk, i.op);
+    for (int k = 0; k < op->n_next; k++) {
+        n_ready += job_release(j, (struct job_item){i.tree, i.chunk, (size_t)next[k]});
+    }
+    if (n_ready > 1 && atomic_load(&e->sleepers) > 0) {
+        engine_run_wake(e, n_ready - 1);
+    }
+    for (int k = 0; k < op->n_ranks; k++) {
+        if (atomic_fetch_sub_explicit(&j->ranks[ranks[k]].left, 1, memory_order_acq_rel) == 1) {
+            finish_rank(e, j, ranks[k], clock_now_ns());
+        }
+    }
+    return true;
+}
+
+/* True for the last rank that posts a run. */
+static bool is_last(struct engine *e, struct job *j)
+{
+    if (atomic_fetch_add_explicit(&j->arrived, 1, memory_order_acq_rel) + 1 < e->opt.n_ranks) {
+        return false;
+    }
+    atomic_store_explicit(&j->arrived, 0, memory_order_relaxed);
+    return true;
+}
+
+static size_t start_graph(struct engine *e, struct job *j, int rank)
+{
+    size_t n_ready;
+
+    if (j->p->touches[rank] == 0) {
+        finish_rank(e, j, rank, clock_now_ns());
+        return 0;
+    }
+    n_ready = job_start(j, rank);
+    if (j->has_relays && is_last(e, j)) {
+        for (int v = j->p->n_ranks; v < j->p->n_nodes; v++) {
+            n_ready += job_start(j, v);
+        }
+    }
+    return n_ready;
+}
+
+/* --- Jobs in one piece --- */
+
+/* If this was the last rank run everything in program order. */
+static void start_whole(struct engine *e, struct job *j)
+{
+    int64_t begin, end;
+
+    if (!is_last(e, j)) {
+        return;
+    }
+    begin = clock_now_ns();
+    for (size_t t = 0; t < j->p->n_trees; t++) {
+        for (size_t c = 0; c < j->p->trees[t].n_chunks; c++) {
+            for (size_t i = 0; i < j->p->trees[t].n_ops; i++) {
+                program_run(j->p, j->bases, t, c, i);
+            }
+        }
+    }
+    end = clock_now_ns();
+    for (int r = 0; r < e->opt.n_ranks; r++) {
+        atomic_store_explicit(&j->ranks[r].started_ns, begin, memory_order_relaxed);
+        finish_rank(e, j, r, end);
+    }
+}
+
+/* --- All kinds --- */
+
+size_t engine_run_start(struct engine *e, struct job *j, int rank)
+{
+    switch (j->kind) {
+    case JOB_FLAT:
+        return start_flat(j, rank);
+    case JOB_GRAPH:
+        return start_graph(e, j, rank);
+    default:
+        start_whole(e, j);
+        return 0;
+    }
+}
+
+bool engine_run_done(const struct job *j, int rank)
+{
+    uint64_t posted = atomic_load_explicit(&j->ranks[rank].posted, memory_order_relaxed);
+
+    return j->kind == JOB_FLAT ? flat_done(&j->flat, posted)
+                               : atomic_load(&j->ranks[rank].done) == posted;
+}
+
+bool engine_run_one(struct engine *e, struct job *j, int rank)
+{
+    switch (j->kind) {
+    case JOB_FLAT:
+        return take_flat(e, j, rank, true);
+    case JOB_GRAPH:
+        return take_ready(e, j);
+    default:
+        return false;
+    }
+}
+
+bool engine_run_any(struct engine *e, int rank)
+{
+    for (size_t k = 0; k < e->n_jobs; k++) {
+        if (engine_run_one(e, &e->jobs[e->opt.last_first ? e->n_jobs - 1 - k : k], rank)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool engine_run_has(const struct engine *e)
+{
+    for (size_t k = 0; k < e->n_jobs; k++) {
+        const struct job *j = &e->jobs[k];
+        if ((j->kind == JOB_FLAT && flat_any(&j->flat, job_posted_by_all(j))) ||
+            (j->kind == JOB_GRAPH && ready_any(&j->ready))) {
+            return true;
+        }
+    }
+    return false;
+}

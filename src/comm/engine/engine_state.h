@@ -1,0 +1,58 @@
+#ifndef COMM_ENGINE_ENGINE_STATE_H
+#define COMM_ENGINE_ENGINE_STATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "comm/engine/engine.h"
+#include "comm/engine/gate.h"
+#include "comm/engine/job.h"
+
+/* The inside of the host engine, shared by the files that make it up. */
+struct engine_worker {
+    struct engine *engine;
+    int index;
+};
+
+struct engine {
+    struct engine_options opt;
+    struct job *jobs;
+    size_t n_jobs;
+    struct gate *gates; /* [n_ranks + n_workers] */
+    pthread_t *threads;
+    struct engine_worker *workers;
+    int n_started;
+    int n_cores;
+    int64_t spin_ns, timeout_ns;
+    _Alignas(64) atomic_int sleepers;
+    _Alignas(64) atomic_int failed; /* enum status */
+    atomic_bool stop;
+};
+
+/* --- engine_run.c: who runs what --- */
+
+/* Run one ready operation of the job, or of any job in the order of service, as `rank` (of a
+ * worker: any). False if there is none. */
+bool engine_run_one(struct engine *e, struct job *j, int rank);
+bool engine_run_any(struct engine *e, int rank);
+
+/* Run at once what is `rank`'s share of ready flat jobs. */
+void engine_run_own(struct engine *e, int rank);
+
+/* Is anything ready? Sequentially consistent, for use before going to sleep. */
+bool engine_run_has(const struct engine *e);
+
+/* Has `rank`'s latest post of the job been served? */
+bool engine_run_done(const struct job *j, int rank);
+
+/* Start what the post of `rank`, just counted, allows; returns how many operations became ready. */
+size_t engine_run_start(struct engine *e, struct job *j, int rank);
+
+/* Wake up to `n` sleepers: workers first, and no more than there are cores besides this one. */
+void engine_run_wake(struct engine *e, size_t n);
+void engine_run_wake_all(struct engine *e);
+
+#endif
