@@ -4,7 +4,8 @@
  *
  * As in training, each thread first rewrites its own buffer, untimed. Timed: from the last thread's
  * arrival at a spinning barrier to the moment at which the last thread has its sum. The kernel by
- * hand: each thread adds one half of the two buffers and writes it to both, then a barrier.
+ * hand: a barrier, as nobody may read a buffer before it is written; each thread adds one half of
+ * the two buffers and writes it to both; a barrier.
  *
  * Prints CSV: bytes, rounds, hand_us, engine_us, ratio (medians; ratio of hand to engine within
  * each round). Usage: espalier-allreduce [backend [rounds]].
@@ -57,6 +58,7 @@ static void by_hand(struct bench *b, int rank)
     size_t half = b->n / 2 / 16 * 16, first = rank == 0 ? 0 : half;
     struct fold_args a = {both, both, 2, 2, first, rank == 0 ? half : b->n - half, 0};
 
+    meet(b);
     b->sum(&a);
     meet(b);
 }

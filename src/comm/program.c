@@ -7,8 +7,8 @@
 #include "comm/share.h"
 
 enum {
-    MIN_CHUNK = 32 << 10, /* below, the cost of starting an operation shows */
-    MAX_CHUNK = 256 << 10 /* two of them stay in a core's own cache */
+    MIN_CHUNK = 128 << 10, /* below, the cost of starting an operation shows */
+    MAX_CHUNK = 256 << 10  /* two of them stay in a core's own cache */
 };
 
 /* One hop of one tree, before hops are joined: dst = src[0] (op src[1]). */

@@ -12,6 +12,7 @@
 enum {
     SPIN_NS = 20000,     /* about twice what sleeping and waking cost */
     SPIN_BUSY_NS = 2000, /* where others want the core */
+    PATIENCE = 32,       /* turns of a waiting loop, some 10 ns each */
 };
 
 static int count_cores(void)
@@ -159,12 +160,14 @@ enum status engine_post(struct engine *e, int rank, size_t job)
     if (failed != ST_OK) {
         return (enum status)failed;
     }
-    if (!engine_run_done(j, rank)) {
+    if (r->waited != run && !engine_run_done(j, rank)) {
         return log_fail(ST_BADARG, "rank %d posts %s of %s again, before it is done, wait for it",
                         rank, j->what, j->label);
     }
-    atomic_store_explicit(&r->left, j->p->touches[rank], memory_order_relaxed);
-    atomic_store_explicit(&r->started_ns, 0, memory_order_relaxed);
+    if (j->kind != JOB_FLAT) {
+        atomic_store_explicit(&r->left, j->p->touches[rank], memory_order_relaxed);
+        atomic_store_explicit(&r->started_ns, 0, memory_order_relaxed);
+    }
     atomic_store_explicit(&r->posted_ns, clock_now_ns(), memory_order_relaxed);
     atomic_store(&r->posted, run + 1);
     n_ready = engine_run_start(e, j, rank);
@@ -241,22 +244,26 @@ enum status engine_wait(struct engine *e, int rank, size_t job)
     struct job *j = &e->jobs[job];
     int64_t begin = 0, idle_since = 0;
 
-    for (unsigned turn = 0;; turn++) {
+    for (unsigned turn = 1;; turn++) {
         int failed = atomic_load_explicit(&e->failed, memory_order_acquire);
         int64_t now;
         if (failed != ST_OK) {
             return (enum status)failed;
         }
         if (engine_run_done(j, rank)) {
+            j->ranks[rank].waited =
+                atomic_load_explicit(&j->ranks[rank].posted, memory_order_relaxed);
             pass_on(e);
             return ST_OK;
         }
-        if (engine_run_one(e, j, rank) || ((turn & 7) == 7 && engine_run_any(e, rank))) {
+        /* Others are given the time to take their own part: looking for it slows them down. */
+        if (engine_run_one(e, j, rank, turn >= PATIENCE) ||
+            (turn % PATIENCE == 0 && engine_run_any(e, rank))) {
             idle_since = 0;
             continue;
         }
         relax();
-        if ((turn & 31) != 31) {
+        if (turn % PATIENCE != 0) {
             continue;
         }
         now = clock_now_ns();
@@ -290,13 +297,20 @@ struct engine_times engine_last_times(const struct engine *e, int rank, size_t j
 {
     const struct job *j = &e->jobs[job];
     const struct job_rank *r = &j->ranks[rank];
-    bool flat = j->kind == JOB_FLAT;
-    double posted_s = (double)atomic_load(&r->posted_ns) * 1e-9;
-    double started_s = (double)atomic_load(flat ? &j->started_ns : &r->started_ns) * 1e-9;
-    double done_s = (double)atomic_load(flat ? &j->done_ns : &r->done_ns) * 1e-9;
+    int64_t posted = atomic_load(&r->posted_ns), started = 0, done;
 
-    /* Where nothing had to move it was over when the last rank came. */
-    done_s = done_s > started_s ? done_s : started_s;
-    done_s = done_s > posted_s ? done_s : posted_s;
-    return (struct engine_times){posted_s, started_s > 0 ? started_s : done_s, done_s};
+    if (j->kind == JOB_FLAT) { /* it began when the last rank came */
+        for (int k = 0; k < e->opt.n_ranks; k++) {
+            int64_t t = atomic_load(&j->ranks[k].posted_ns);
+            started = t > started ? t : started;
+        }
+        done = flat_end_ns(&j->flat);
+    } else {
+        started = atomic_load(&r->started_ns);
+        done = atomic_load(&r->done_ns);
+    }
+    started = started > posted ? started : posted;
+    done = done > started ? done : started; /* where nothing had to move */
+    return (struct engine_times){(double)posted * 1e-9, (double)started * 1e-9,
+                                 (double)done * 1e-9};
 }

@@ -35,24 +35,11 @@ static bool take_flat(struct engine *e, struct job *j, int rank, bool steal)
     }
     i = job_flat_item(j, instance);
     program_run(j->p, j->bases, i.tree, i.chunk, i.op);
-    atomic_store_explicit(&j->done_ns, clock_now_ns(), memory_order_relaxed);
-    if (flat_finish(&j->flat, group) && atomic_load(&e->sleepers) > 0 && flat_done(&j->flat, run)) {
+    if (flat_finish(&j->flat, group, clock_now_ns()) && atomic_load(&e->sleepers) > 0 &&
+        flat_done(&j->flat, run)) {
         engine_run_wake_all(e);
     }
     return true;
-}
-
-static size_t start_flat(struct job *j, int rank)
-{
-    uint64_t run = atomic_load_explicit(&j->ranks[rank].posted, memory_order_relaxed);
-
-    if (job_posted_by_all(j) < run) {
-        return 0;
-    }
-    atomic_store_explicit(&j->started_ns,
-                          atomic_load_explicit(&j->ranks[rank].posted_ns, memory_order_relaxed),
-                          memory_order_relaxed);
-    return j->p->n_instances;
 }
 
 void engine_run_own(struct engine *e, int rank)
@@ -176,7 +163,7 @@ size_t engine_run_start(struct engine *e, struct job *j, int rank)
 {
     switch (j->kind) {
     case JOB_FLAT:
-        return start_flat(j, rank);
+        return job_posted_by_all(j) == atomic_load(&j->ranks[rank].posted) ? j->p->n_instances : 0;
     case JOB_GRAPH:
         return start_graph(e, j, rank);
     default:
@@ -193,11 +180,11 @@ bool engine_run_done(const struct job *j, int rank)
                                : atomic_load(&j->ranks[rank].done) == posted;
 }
 
-bool engine_run_one(struct engine *e, struct job *j, int rank)
+bool engine_run_one(struct engine *e, struct job *j, int rank, bool steal)
 {
     switch (j->kind) {
     case JOB_FLAT:
-        return take_flat(e, j, rank, true);
+        return take_flat(e, j, rank, steal);
     case JOB_GRAPH:
         return take_ready(e, j);
     default:
@@ -208,7 +195,7 @@ bool engine_run_one(struct engine *e, struct job *j, int rank)
 bool engine_run_any(struct engine *e, int rank)
 {
     for (size_t k = 0; k < e->n_jobs; k++) {
-        if (engine_run_one(e, &e->jobs[e->opt.last_first ? e->n_jobs - 1 - k : k], rank)) {
+        if (engine_run_one(e, &e->jobs[e->opt.last_first ? e->n_jobs - 1 - k : k], rank, true)) {
             return true;
         }
     }

@@ -35,8 +35,9 @@ struct engine {
 /* --- engine_run.c: who runs what --- */
 
 /* Run one ready operation of the job, or of any job in the order of service, as `rank` (of a
- * worker: any). False if there is none. */
-bool engine_run_one(struct engine *e, struct job *j, int rank);
+ * worker: any). False if there is none. Without `steal` of a flat job only what is the rank's own
+ * share. */
+bool engine_run_one(struct engine *e, struct job *j, int rank, bool steal);
 bool engine_run_any(struct engine *e, int rank);
 
 /* Run at once what is `rank`'s share of ready flat jobs. */

@@ -73,10 +73,11 @@ bool flat_any(const struct flat *f, uint64_t run)
     return false;
 }
 
-bool flat_finish(struct flat *f, int group)
+bool flat_finish(struct flat *f, int group, int64_t end_ns)
 {
     struct flat_group *g = &f->groups[group];
 
+    atomic_store_explicit(&g->end_ns, end_ns, memory_order_relaxed);
     return (atomic_fetch_add(&g->finished, 1) + 1) % g->n == 0;
 }
 
@@ -89,4 +90,15 @@ bool flat_done(const struct flat *f, uint64_t run)
         }
     }
     return true;
+}
+
+int64_t flat_end_ns(const struct flat *f)
+{
+    int64_t end = 0;
+
+    for (int g = 0; g < f->n_groups; g++) {
+        int64_t t = atomic_load(&f->groups[g].end_ns);
+        end = t > end ? t : end;
+    }
+    return end;
 }

@@ -21,6 +21,7 @@
 struct flat_group {
     _Alignas(64) atomic_uint_least64_t claim;    /* run << 32 | items taken in it */
     _Alignas(64) atomic_uint_least64_t finished; /* items, over all runs */
+    atomic_llong end_ns;                         /* when the last one ended */
     size_t first, n;
 };
 
@@ -41,8 +42,11 @@ bool flat_take(struct flat *f, uint64_t run, int own, bool steal, size_t *item, 
 /* Is there an item of run `run` to take? */
 bool flat_any(const struct flat *f, uint64_t run);
 
-/* Is it the last item of its group that is being finished? Then true. */
-bool flat_finish(struct flat *f, int group);
+/* An item of the group ended at `end_ns`; true for the group's last one of this run. */
+bool flat_finish(struct flat *f, int group, int64_t end_ns);
+
+/* When the latest run ended. */
+int64_t flat_end_ns(const struct flat *f);
 
 /* Are all items of run `run` finished? */
 bool flat_done(const struct flat *f, uint64_t run);

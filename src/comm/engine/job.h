@@ -19,6 +19,7 @@ struct job_item {
 struct job_rank {
     _Alignas(64) atomic_uint_least64_t posted; /* runs; written by the rank only */
     atomic_llong posted_ns;
+    uint64_t waited; /* the latest run that the rank has seen done; the rank's own */
     _Alignas(64) atomic_uint_least64_t done; /* runs; not used by flat jobs */
     atomic_size_t left;                      /* instances that touch its buffers and have not run */
     atomic_llong started_ns, done_ns;
@@ -40,7 +41,6 @@ struct job {
     void **tmp;             /* [n_nodes] */
     struct job_rank *ranks; /* [n_ranks] */
     struct flat flat;
-    atomic_llong started_ns, done_ns; /* flat: of the latest run */
     /* graph */
     atomic_int *waits;       /* [n_instances] dependencies that are still open */
     struct job_item *starts; /* first operations that wait for a node, chunk unused */
