@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/args.h"
+#include "comm/nccl/nccl.h"
 
 enum {
     FLAG_BACKEND,
@@ -93,6 +94,9 @@ static enum status add_backend(const struct args_flag *f, const char *name, size
             o->backends[o->n_backends++] = known;
             return ST_OK;
         }
+    }
+    if (n == strlen("nccl") && strncmp(name, "nccl", n) == 0) {
+        return nccl_refuse();
     }
     log_error("unknown backend, --%s %.*s, --help lists all", f->name, (int)n, name);
     return ST_BADARG;

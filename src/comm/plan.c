@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "comm/nccl/nccl.h"
 
 enum {
     MAX_PLANNERS = 64
@@ -110,7 +111,7 @@ enum status plan_create(const char *backend, const struct topo *t, const struct 
     enum status st;
 
     if (ops == NULL) {
-        return unknown_backend(backend);
+        return strcmp(backend, "nccl") == 0 ? nccl_refuse() : unknown_backend(backend);
     }
     TRY(check_request(backend, t, q));
     p = mem_alloc(1, sizeof *p);
