@@ -127,12 +127,36 @@ static enum status enter_times(const struct trial *t)
     return ST_OK;
 }
 
+/* Whether a variant would tell nothing new: all its calls have been timed. */
+static bool is_known(const struct trial *t)
+{
+    const struct graph *g = t->graph;
+    char key[TUNING_KEY_BYTES];
+    int64_t ns;
+
+    for (int i = 0; i < g->n_nodes; i++) {
+        const struct node *k = &g->nodes[i];
+        for (int c = 0; c < OP_CALLS; c++) {
+            if (g->args.ops->key(&g->env, &k->op_node, g->values, (enum op_call)c,
+                                 k->info.algorithm[c], key, sizeof key) &&
+                !tuning_find(g->args.tuning, key, &ns)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 static enum status run_trial(const struct graph_args *args, int variant)
 {
     struct trial t;
     enum status st = trial_init(&t, args, variant);
     double start;
 
+    if (st == ST_OK && is_known(&t)) {
+        trial_fini(&t);
+        return ST_OK;
+    }
     if (st == ST_OK) {
         st = trial_step(&t); /* touches everything once, untimed */
         t.graph->timed = true;

@@ -38,6 +38,7 @@ struct bench_args {
     enum graph_dtype compute;
     int n_threads;
     struct tuning *tuning;
+    int forced_variant; /* of the op library, from 1; 0: its choice */
 };
 
 /* Takes the net. Random parameters and data; fails the test on any error. */

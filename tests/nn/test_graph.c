@@ -61,7 +61,7 @@ Test(graph, residual_net_matches)
 }
 
 /* Channels and tiles enough for Winograd's algorithm. */
-Test(graph, wide_convolutions_match, .timeout = 120)
+Test(graph, wide_convolutions_match, .timeout = 600)
 {
     const size_t n[] = {16, 3};
     struct bench_args args = {.batches = n, .n_batches = 2};
@@ -81,6 +81,36 @@ Test(graph, wide_convolutions_match, .timeout = 120)
     bench_check_loss(&b, 3, true, 2e-5);
     bench_check_gradients(&b, 3, 1.0f, 4, 5e-3);
     bench_destroy(&b);
+}
+
+/* Every algorithm and layout that timing might choose, windows over the border included. */
+Test(graph, every_variant_matches, .timeout = 600)
+{
+    const size_t n[] = {5, 2};
+
+    for (int v = 1; v <= nn_ops_find("cpu")->n_variants; v++) {
+        struct bench_args args = {.batches = n, .n_batches = 2, .forced_variant = v};
+        struct net *net;
+        struct bench b;
+        int x;
+
+        cr_assert_eq(net_create("variants", (struct shape){1, 15, 14}, &net), ST_OK);
+        x = net_conv2d(net, 0, "c1", (struct conv_desc){.channels = 20, .kernel = 5, .bias = true});
+        x = net_max_pool(net, x, (struct pool_desc){.kernel = 2});
+        x = net_relu(net, net_conv2d(net, x, "c2",
+                                     (struct conv_desc){
+                                         .channels = 19, .kernel = 5, .pad = 3, .bias = true}));
+        x = net_conv2d(net, x, "c3", conv3(32, 2));
+        x = net_conv2d(net, x, "c4", conv3(32, 1));
+        x = net_dense(net, x, "fc", 5, true);
+        cr_assert_eq(net_finish(net, x, 5), ST_OK);
+        b = bench_create(net, &args);
+        for (size_t i = 0; i < 2; i++) {
+            bench_check_loss(&b, n[i], true, 2e-5);
+            bench_check_gradients(&b, n[i], 1.0f, 3, 5e-3);
+        }
+        bench_destroy(&b);
+    }
 }
 
 Test(graph, two_threads_match)
@@ -470,7 +500,7 @@ Test(graph, the_first_non_finite_layer_is_named)
 
 /* --- building --- */
 
-Test(graph, injected_failures_leave_nothing, .timeout = 120)
+Test(graph, injected_failures_leave_nothing, .timeout = 600)
 {
     struct net *net = residual_net(16, 9, 0.5);
     struct graph_args args = {.net = net,

@@ -101,27 +101,42 @@ VEC_INLINE v16 norm_masked(const struct norm_operands *o, enum norm_mask mask, b
     return g;
 }
 
+/* Pixel `i` of the sums below. */
+VEC_INLINE void norm_sum_pixel(const struct norm_operands *o, enum norm_mask mask, bool two,
+                               size_t at, v16 scale, v16 shift, v16 mean, int lanes, v16 *sum,
+                               v16 *product)
+{
+    v16 x = LOAD((const T *)o->x + at, lanes);
+    v16 g = norm_masked(o, mask, two, at, x, scale, shift, lanes);
+
+    if (o->g != NULL) {
+        STORE((T *)o->g + at, g, lanes);
+    }
+    *sum += g;
+    *product += g * (x - mean);
+}
+
 VEC_INLINE void norm_sums_of(const struct plane *p, const struct norm_operands *o,
                              enum norm_mask mask, bool two, const struct norm_affine *f, v16 mean,
                              int lanes, struct norm_sums *s)
 {
     size_t n = p->h * p->w, step = p->step;
     v16 scale = vec_load_f32(f->scale, 16), shift = vec_load_f32(f->shift, 16);
-    T *out = o->g;
 
     for (size_t from = 0; from < n; from += NORM_RUN) {
-        size_t to = from + NORM_RUN < n ? from + NORM_RUN : n;
-        v16 sum[2] = {{0}}, product[2] = {{0}};
-        for (size_t i = from; i < to; i++) {
-            v16 x = LOAD((const T *)o->x + i * step, lanes);
-            v16 g = norm_masked(o, mask, two, i * step, x, scale, shift, lanes);
-            if (out != NULL) {
-                STORE(out + i * step, g, lanes);
+        size_t to = from + NORM_RUN < n ? from + NORM_RUN : n, i = from;
+        v16 sum[4] = {{0}}, product[4] = {{0}};
+        for (; i + 4 <= to; i += 4) {
+            for (size_t k = 0; k < 4; k++) {
+                norm_sum_pixel(o, mask, two, (i + k) * step, scale, shift, mean, lanes, &sum[k],
+                               &product[k]);
             }
-            sum[i & 1] += g;
-            product[i & 1] += g * (x - mean);
         }
-        norm_add_up(s, sum[0] + sum[1], product[0] + product[1]);
+        for (; i < to; i++) {
+            norm_sum_pixel(o, mask, two, i * step, scale, shift, mean, lanes, &sum[0], &product[0]);
+        }
+        norm_add_up(s, (sum[0] + sum[1]) + (sum[2] + sum[3]),
+                    (product[0] + product[1]) + (product[2] + product[3]));
     }
 }
 
@@ -133,6 +148,8 @@ VEC_INLINE void norm_sums_of(const struct plane *p, const struct norm_operands *
             fn(p, o, mask, two_, __VA_ARGS__, (p)->lanes, s);                                      \
         } else if ((mask) == MASK_AFFINE && !two_) {                                               \
             fn(p, o, MASK_AFFINE, false, __VA_ARGS__, 16, s);                                      \
+        } else if ((mask) == MASK_AFFINE) {                                                        \
+            fn(p, o, MASK_AFFINE, true, __VA_ARGS__, 16, s);                                       \
         } else if ((mask) == MASK_OUTPUT && two_) {                                                \
             fn(p, o, MASK_OUTPUT, true, __VA_ARGS__, 16, s);                                       \
         } else if ((mask) == MASK_NONE && !two_) {                                                 \

@@ -188,7 +188,9 @@ static enum value_layout choose_layout(const struct arrange *a, int group)
         return LAYOUT_BLOCKED;
     }
     if (a->env->variant != VARIANT_BEST) {
-        return a->env->variant == OD_VARIANT_LAST ? LAYOUT_NHWC : LAYOUT_BLOCKED;
+        return a->env->variant == OD_VARIANT_LAST || a->env->variant == OD_VARIANT_GEMM
+                   ? LAYOUT_NHWC
+                   : LAYOUT_BLOCKED;
     }
     if (cost_of(a, group, LAYOUT_BLOCKED, &blocked) && cost_of(a, group, LAYOUT_NHWC, &last)) {
         return blocked <= last ? LAYOUT_BLOCKED : LAYOUT_NHWC;

@@ -9,7 +9,8 @@ static const char *const layout_names[] = {
 static const char *const call_names[] = {[CALL_FORWARD] = "forward",
                                          [CALL_BACKWARD] = "backward",
                                          [CALL_BACKWARD_WEIGHTS] = "backward-weights"};
-static const char *const algorithm_names[] = {[OD_DIRECT] = "direct", [OD_WINOGRAD] = "winograd"};
+static const char *const algorithm_names[] = {
+    [OD_DIRECT] = "direct", [OD_WINOGRAD] = "winograd", [OD_GEMM] = "gemm"};
 
 /* Whether the node makes this call at all. */
 static bool makes_call(const struct op_node *node, enum op_call call)
@@ -81,6 +82,22 @@ static bool has_winograd(const struct conv_request *q)
     return true;
 }
 
+static bool has_algorithm(const struct conv_request *q, enum od_algorithm algorithm)
+{
+    struct conv_gemm gemm;
+
+    switch (algorithm) {
+    case OD_WINOGRAD:
+        return has_winograd(q);
+    case OD_GEMM:
+        return conv_gemm_init(&gemm, q->node, &q->in, &q->out, q->n);
+    case OD_DIRECT:
+    case OD_ALGORITHMS:
+        break;
+    }
+    return algorithm == OD_DIRECT;
+}
+
 static bool find_time(const struct op_env *env, const struct conv_request *q, int algorithm,
                       int64_t *ns)
 {
@@ -99,21 +116,48 @@ static bool winograd_is_likely(const struct conv_request *q)
     return channels >= 32 && tiles >= 32;
 }
 
+/* The fastest algorithm and its time. False if the time of one is missing. */
+static bool fastest(const struct op_env *env, const struct conv_request *q,
+                    enum od_algorithm *algorithm, int64_t *ns)
+{
+    int64_t time;
+
+    *ns = INT64_MAX;
+    for (enum od_algorithm a = OD_DIRECT; a < OD_ALGORITHMS; a++) {
+        if (!has_algorithm(q, a)) {
+            continue;
+        }
+        if (!find_time(env, q, (int)a, &time)) {
+            return false;
+        }
+        if (time < *ns) {
+            *algorithm = a;
+            *ns = time;
+        }
+    }
+    return true;
+}
+
 enum od_algorithm od_choose_algorithm(const struct op_env *env, const struct conv_request *q)
 {
-    int64_t direct, winograd;
+    static const enum od_algorithm of_variant[OD_VARIANTS] = {
+        [OD_VARIANT_WINOGRAD] = OD_WINOGRAD, [OD_VARIANT_GEMM] = OD_GEMM};
+    bool winograd = has_winograd(q), gemm = has_algorithm(q, OD_GEMM);
+    enum od_algorithm algorithm;
+    int64_t ns;
 
-    if (!has_winograd(q)) {
+    if (env->variant != VARIANT_BEST) {
+        algorithm = of_variant[env->variant];
+        return has_algorithm(q, algorithm) ? algorithm : OD_DIRECT;
+    }
+    if (!winograd && !gemm) {
         return OD_DIRECT;
     }
-    if (env->variant != VARIANT_BEST) {
-        return env->variant == OD_VARIANT_WINOGRAD ? OD_WINOGRAD : OD_DIRECT;
-    }
-    if (find_time(env, q, OD_DIRECT, &direct) && find_time(env, q, OD_WINOGRAD, &winograd)) {
-        return winograd < direct ? OD_WINOGRAD : OD_DIRECT;
+    if (fastest(env, q, &algorithm, &ns)) {
+        return algorithm;
     }
     *env->incomplete = true;
-    return winograd_is_likely(q) ? OD_WINOGRAD : OD_DIRECT;
+    return winograd && winograd_is_likely(q) ? OD_WINOGRAD : OD_DIRECT;
 }
 
 /* --- layouts --- */
@@ -126,20 +170,14 @@ static bool add_conv_cost(const struct op_env *env, const struct od *lib,
         .lib = lib, .node = node, .in = *in, .out = *out, .n = env->batches[0]};
 
     for (q.pass = OD_FORWARD; q.pass < OD_PASSES; q.pass++) {
-        int64_t direct, winograd;
-        if (!makes_call(node, call_of(q.pass))) {
-            continue;
-        }
-        if (!find_time(env, &q, OD_DIRECT, &direct)) {
-            return false;
-        }
-        if (has_winograd(&q)) {
-            if (!find_time(env, &q, OD_WINOGRAD, &winograd)) {
+        enum od_algorithm algorithm;
+        int64_t time;
+        if (makes_call(node, call_of(q.pass))) {
+            if (!fastest(env, &q, &algorithm, &time)) {
                 return false;
             }
-            direct = winograd < direct ? winograd : direct;
+            *ns += time;
         }
-        *ns += direct;
     }
     return true;
 }

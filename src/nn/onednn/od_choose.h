@@ -10,6 +10,7 @@ enum od_variant {
     OD_VARIANT_BLOCKED,  /* blocked layouts, direct convolutions */
     OD_VARIANT_WINOGRAD, /* the same with Winograd's wherever they exist */
     OD_VARIANT_LAST,     /* channels-last layouts */
+    OD_VARIANT_GEMM,     /* the same with matrix products wherever they are reasonable */
     OD_VARIANTS
 };
 

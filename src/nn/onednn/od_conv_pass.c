@@ -209,6 +209,31 @@ static dnnl_status_t describe_best(const struct conv_request *q, const struct od
                                                            : conv_pass_describe(q, NULL, true, pd);
 }
 
+/* Matrix products: weights are in the order OHWI. */
+static dnnl_status_t create_gemm(const struct conv_request *q, const struct od_md *arena,
+                                 struct conv_pass *out)
+{
+    struct od_md weights = {0};
+    dnnl_dims_t dims;
+    dnnl_status_t st;
+
+    if (!conv_gemm_init(&out->gemm, q->node, &q->in, &q->out, q->n)) {
+        return dnnl_unimplemented;
+    }
+    DNN_TRY(od_md_tag(&weights, conv_weight_dims(q->node, dims), dims, dnnl_f32, dnnl_ohwi));
+    if (!od_md_equal(&weights, arena)) {
+        DNN_TRY(make_reorder(q, arena, &weights, out));
+        DNN_TRY(od_memory_create(&out->weights, &weights, q->lib->engine));
+    }
+    if (conv_gemm_scratch(&out->gemm) > out->scratchpad_bytes) {
+        out->scratchpad_bytes = conv_gemm_scratch(&out->gemm);
+    }
+    out->n = q->n;
+done:
+    od_md_fini(&weights);
+    return st;
+}
+
 dnnl_status_t conv_pass_create(const struct conv_request *q, const struct od_md *arena,
                                struct conv_pass *out)
 {
@@ -216,6 +241,9 @@ dnnl_status_t conv_pass_create(const struct conv_request *q, const struct od_md 
     struct od_md weights = {0};
     dnnl_status_t st;
 
+    if (q->algorithm == OD_GEMM) {
+        return create_gemm(q, arena, out);
+    }
     DNN_TRY(describe_best(q, arena, &pd));
     DNN_TRY(conv_pass_weights(q->pass, pd, &weights));
     if (!od_md_equal(&weights, arena)) {
@@ -266,8 +294,28 @@ static dnnl_status_t run_reorder(struct conv_pass *p, enum od_pass pass, const s
     return dnnl_primitive_execute(p->reorder, lib->stream, 3, args);
 }
 
-dnnl_status_t conv_pass_run(struct conv_pass *p, enum od_pass pass, const struct od *lib,
-                            const struct conv_data *d)
+static dnnl_status_t run_gemm(const struct conv_pass *p, enum od_pass pass, const struct od *lib,
+                              const struct conv_data *d)
+{
+    const float *w = p->reorder == NULL ? d->weights : (const float *)(const void *)d->scratch;
+    float *col = (float *)(void *)(d->scratch + p->weights_bytes);
+
+    switch (pass) {
+    case OD_FORWARD:
+        return conv_gemm_forward(&p->gemm, lib, p->n, d->src, w, d->bias, (float *)d->dst, col);
+    case OD_BACKWARD_DATA:
+        return conv_gemm_backward_data(&p->gemm, lib, p->n, d->dst, w, (float *)d->src, col);
+    case OD_BACKWARD_WEIGHTS:
+        return conv_gemm_backward_weights(&p->gemm, lib, p->n, d->src, d->dst, (float *)w,
+                                          (float *)d->bias, col);
+    case OD_PASSES:
+        break;
+    }
+    return dnnl_invalid_arguments;
+}
+
+static dnnl_status_t run_primitive(const struct conv_pass *p, enum od_pass pass,
+                                   const struct od *lib, const struct conv_data *d)
 {
     static const int names[OD_PASSES][4] = {
         {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS},
@@ -279,21 +327,29 @@ dnnl_status_t conv_pass_run(struct conv_pass *p, enum od_pass pass, const struct
                               {DNNL_ARG_SCRATCHPAD, p->scratchpad},
                               {names[pass][3], p->bias}};
     bool bias = p->bias != NULL && pass != OD_BACKWARD_DATA;
-    dnnl_status_t st;
 
     od_memory_point(p->src, d->src);
     od_memory_point(p->dst, d->dst);
     od_memory_point(p->weights, p->reorder != NULL ? (const void *)d->scratch : d->weights);
     od_memory_point(p->scratchpad, d->scratch + p->weights_bytes);
     od_memory_point(p->bias, bias ? d->bias : NULL);
+    return dnnl_primitive_execute(p->primitive, lib->stream, bias ? 5 : 4, args);
+}
+
+dnnl_status_t conv_pass_run(struct conv_pass *p, enum od_pass pass, const struct od *lib,
+                            const struct conv_data *d)
+{
+    dnnl_status_t st;
+
     if (p->reorder != NULL) {
+        od_memory_point(p->weights, d->scratch);
         od_memory_point(p->arena, d->weights);
         od_memory_point(p->reorder_scratchpad, d->scratch + p->weights_bytes);
     }
     if (p->reorder != NULL && pass != OD_BACKWARD_WEIGHTS) {
         DNN_TRY(run_reorder(p, pass, lib));
     }
-    DNN_TRY(dnnl_primitive_execute(p->primitive, lib->stream, bias ? 5 : 4, args));
+    DNN_TRY(p->primitive == NULL ? run_gemm(p, pass, lib, d) : run_primitive(p, pass, lib, d));
     if (p->reorder != NULL && pass == OD_BACKWARD_WEIGHTS) {
         DNN_TRY(run_reorder(p, pass, lib));
     }

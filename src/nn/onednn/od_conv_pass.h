@@ -1,11 +1,13 @@
 #ifndef NN_OD_CONV_PASS_H
 #define NN_OD_CONV_PASS_H
 
-#include "nn/onednn/od.h"
+#include "nn/onednn/od_conv_gemm.h"
 
 enum od_algorithm {
     OD_DIRECT,
     OD_WINOGRAD,
+    OD_GEMM,
+    OD_ALGORITHMS
 };
 
 /* One pass of one convolution for one batch size: what it shall compute ... */
@@ -18,12 +20,17 @@ struct conv_request {
     enum od_algorithm algorithm;
 };
 
-/* ... and how: the primitive, and where its weights are not laid out like the arena, a reorder. */
+/*
+ * ... and how: the primitive or matrix products, and where the weights are not laid out like the
+ * arena, a reorder.
+ */
 struct conv_pass {
     dnnl_primitive_t primitive, reorder;
     dnnl_memory_t src, weights, bias, dst, scratchpad;
     dnnl_memory_t arena, reorder_scratchpad;
     size_t weights_bytes, scratchpad_bytes;
+    size_t n;
+    struct conv_gemm gemm; /* instead of the primitive, if that is NULL */
 };
 
 struct conv_data {
