@@ -198,14 +198,36 @@ static double link_load(const struct plan *p, int link)
     return load;
 }
 
+/* Add what crosses every link to load[n_links], in one go over the trees. */
+static void add_loads(const struct plan *p, double *load)
+{
+    for (size_t i = 0; i < p->n_trees; i++) {
+        const struct tree *t = &p->trees[i];
+        const struct path *paths[2] = {t->up_path, t->down_path};
+        double share = (double)t->share.num / (double)t->share.den;
+        for (int pass = 0; pass < 2; pass++) {
+            for (int v = 0; paths[pass] != NULL && v < p->n_nodes; v++) {
+                for (int k = 0; k < paths[pass][v].n; k++) {
+                    load[paths[pass][v].links[k]] += share;
+                }
+            }
+        }
+    }
+}
+
 double plan_link_seconds_per_byte(const struct plan *p, const struct topo *t)
 {
-    double worst = 0;
+    double *load = mem_alloc((size_t)t->n_links, sizeof *load), worst = 0;
 
+    if (load != NULL) {
+        add_loads(p, load);
+    }
     for (int i = 0; i < t->n_links; i++) {
-        double s = link_load(p, i) / (double)t->links[i].bytes_per_s;
+        /* Without memory the same sums, one link at a time. */
+        double s = (load != NULL ? load[i] : link_load(p, i)) / (double)t->links[i].bytes_per_s;
         worst = s > worst ? s : worst;
     }
+    mem_free(load);
     return worst;
 }
 

@@ -7,10 +7,8 @@
 #include "base/mem.h"
 
 enum {
-    SMALL = 16,        /* devices up to which many ways are tried */
-    EXACT_TREES = 256, /* exact packing up to that many trees in all */
-    FEW_DEVICES = 10,  /* with up to that many devices, */
-    FEW_TREES = 2048,  /* up to that many trees */
+    SMALL = 16,       /* devices up to which many ways are tried */
+    MANY_TREES = 256, /* above, switches are not spread evenly for an exact packing */
     SEEDS = 4,
 };
 
@@ -90,6 +88,19 @@ static enum status try_one(const struct topo *t, const struct solve_request *q, 
     return offer(p, &c);
 }
 
+/* Exact packings over fat pieces of the switches, which take no longer for fine capacities. */
+static enum status try_fat(const struct topo *t, struct solve_request q, struct pareto *p)
+{
+    q.order = PACK_SHALLOW;
+    q.seed = 0;
+    for (q.spread = 1; q.spread <= 4; q.spread *= 4) {
+        TRY(try_one(t, &q, p));
+    }
+    q.spread = 1;
+    q.order = PACK_FEW;
+    return try_one(t, &q, p);
+}
+
 /* Few devices: all orders, some seeds, and packings that leave a part of the capacity unused. */
 static enum status try_many(const struct topo *t, struct solve_request q, struct pareto *p)
 {
@@ -106,22 +117,19 @@ static enum status try_many(const struct topo *t, struct solve_request q, struct
             TRY(try_one(t, &q, p));
         }
     }
-    return ST_OK;
+    q.keep = 100;
+    return try_fat(t, q, p);
 }
 
-/* Many devices: the least k of 1, 2, 4, 8 within 1 % of the bound, or the best of them. */
+/* A few trees per root, evenly or nearly evenly spread over the switches: shallow. */
 static enum status try_fixed(const struct topo *t, struct solve_request q, struct pareto *p)
 {
-    for (q.fixed_k = 1; q.fixed_k <= 8; q.fixed_k *= 2) {
+    static const int ks[] = {1, 2, 4, 7};
+
+    for (size_t i = 0; i < sizeof ks / sizeof ks[0]; i++) {
+        q.fixed_k = ks[i];
+        q.spread = ks[i] < 4 ? 0 : 4;
         TRY(try_one(t, &q, p));
-        for (size_t i = 0; i < p->n; i++) {
-            const struct solution *s = &p->points[i].solution;
-            wide have = (wide)s->rate.num * s->bound.rate.den * 100;
-            wide need = (wide)s->bound.rate.num * s->rate.den * 99;
-            if (have >= need) {
-                return ST_OK;
-            }
-        }
     }
     return ST_OK;
 }
@@ -130,20 +138,21 @@ enum status pareto_create(const struct topo *t, const struct solve_request *q, s
 {
     struct pareto p = {0};
     struct solve_request r = *q;
-    int64_t trees = 0;
+    int64_t trees = 1;
     enum status st = solve_count(t, q, &trees);
 
     r.keep = 100;
     r.order = PACK_SHALLOW;
     r.seed = 0;
-    if (st == ST_OK && q->fixed_k > 0) {
-        st = try_one(t, &r, &p);
-    } else if (st == ST_OK && trees > (t->n_devices > FEW_DEVICES ? EXACT_TREES : FEW_TREES)) {
-        st = try_fixed(t, r, &p);
-    } else if (st == ST_OK && t->n_devices > SMALL) {
-        st = try_one(t, &r, &p);
+    if (st == ST_OK && (q->fixed_k > 0 || trees == 0)) {
+        st = try_one(t, &r, &p); /* asked for, or a closed form */
+    } else if (st == ST_OK && trees <= MANY_TREES) {
+        st = t->n_devices > SMALL ? try_one(t, &r, &p) : try_many(t, r, &p);
     } else if (st == ST_OK) {
-        st = try_many(t, r, &p);
+        st = try_fat(t, r, &p);
+        if (st == ST_OK) {
+            st = try_fixed(t, r, &p);
+        }
     }
     if (st != ST_OK) {
         pareto_fini(&p);

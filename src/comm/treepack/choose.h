@@ -19,9 +19,8 @@ struct pareto {
 
 /*
  * Solve `q` in several ways (orders, ties, part of the rate given up for depth) and keep the Pareto
- * set of {rate, depth, number of trees}. The optimum rate is among them wherever its exact packing
- * is small enough, else one within 1 % where eight trees per root allow it. `order`, `seed`,
- * `fixed_k` and `keep` of `q` are chosen here unless `fixed_k` is given. Errors: as solve.
+ * set of {rate, depth, number of trees}, the optimum rate among them. `order`, `seed`, `spread`,
+ * `fixed_k` and `keep` of `q` are chosen here, unless `fixed_k` is given. Errors: as solve.
  */
 MUST_CHECK enum status pareto_create(const struct topo *t, const struct solve_request *q,
                                      struct pareto *out);

@@ -276,7 +276,7 @@ static enum status pack_pass(const struct lattice *l, bool up, const int64_t *ca
     for (int e = 0; e < l->m; e++) {
         (*used)->arcs[e].cap = caps[e];
     }
-    TRY(split_switches(*used, demand));
+    TRY(split_switches(*used, demand, q->spread));
     return pack_trees(*used, demand, q->order, q->seed, p);
 }
 

@@ -78,7 +78,7 @@ enum status fixed_pack(const struct lattice *l, const struct solve_request *q, i
         demand[v] *= q->fixed_k;
     }
     TRY(find_stretch(l, *used, demand, &u));
-    TRY(split_switches(*used, demand));
+    TRY(split_switches(*used, demand, q->spread));
     *each = frac_make(q->fixed_k * u.den, u.num);
     return pack_trees(*used, demand, q->order, q->seed, p);
 }

@@ -4,6 +4,10 @@
 
 #include "base/mem.h"
 
+enum {
+    MAX_CHAIN = 64
+};
+
 int64_t gcd64(int64_t a, int64_t b)
 {
     while (b != 0) {
@@ -191,16 +195,46 @@ enum status lattice_create(const struct topo *t, struct lattice **out)
     return ST_OK;
 }
 
-static enum status copy_arcs(const struct lattice *l, bool reversed, struct lattice *c)
+enum status lattice_empty(const struct lattice *l, struct lattice **out)
 {
+    struct lattice *c = mem_alloc(1, sizeof *c);
+
+    if (c == NULL) {
+        return ST_NOMEM;
+    }
     c->vertex = mem_alloc((size_t)l->n, sizeof *c->vertex);
     if (c->vertex == NULL) {
+        lattice_destroy(c);
         return ST_NOMEM;
     }
     memcpy(c->vertex, l->vertex, (size_t)l->n * sizeof *l->vertex);
     c->n = l->n;
     c->n_dev = l->n_dev;
     c->unit = l->unit;
+    *out = c;
+    return ST_OK;
+}
+
+enum status lattice_chain(struct lattice *out, const struct lattice *l, const int *path, int n,
+                          int64_t cap)
+{
+    struct arc a = {.from = l->arcs[path[n - 1]].from,
+                    .to = l->arcs[path[0]].to,
+                    .cap = cap,
+                    .first = -1,
+                    .second = -1};
+    int links[MAX_CHAIN];
+
+    for (int i = n - 1; i >= 0; i--) {
+        for (int j = 0; j < l->arcs[path[i]].n_links && a.n_links < MAX_CHAIN; j++) {
+            links[a.n_links++] = l->arcs[path[i]].links[j];
+        }
+    }
+    return add_arc(out, a, links, NULL, 0);
+}
+
+static enum status copy_arcs(const struct lattice *l, bool reversed, struct lattice *c)
+{
     for (int i = 0; i < l->m; i++) {
         struct arc a = l->arcs[i];
         if (reversed) {
@@ -217,12 +251,10 @@ static enum status copy_arcs(const struct lattice *l, bool reversed, struct latt
 
 enum status lattice_copy(const struct lattice *l, bool reversed, struct lattice **out)
 {
-    struct lattice *c = mem_alloc(1, sizeof *c);
+    struct lattice *c;
     enum status st;
 
-    if (c == NULL) {
-        return ST_NOMEM;
-    }
+    TRY(lattice_empty(l, &c));
     st = copy_arcs(l, reversed, c);
     if (st != ST_OK) {
         lattice_destroy(c);

@@ -58,6 +58,14 @@ MUST_CHECK enum status lattice_copy(const struct lattice *l, bool reversed, stru
  */
 MUST_CHECK enum status lattice_join(struct lattice *l, int a, int b, int64_t cap);
 
+/* A lattice with the vertices of `l` and no arcs. Errors: ST_NOMEM. */
+MUST_CHECK enum status lattice_empty(const struct lattice *l, struct lattice **out);
+
+/* Append an arc of `out` that runs over the `n` arcs `path` of `l`, given from the last to the
+ * first. Errors: ST_NOMEM. */
+MUST_CHECK enum status lattice_chain(struct lattice *out, const struct lattice *l, const int *path,
+                                     int n, int64_t cap);
+
 /* Multiply every capacity by `by`; the unit shrinks accordingly. False on overflow. */
 bool lattice_scale(struct lattice *l, int64_t by);
 

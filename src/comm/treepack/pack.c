@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "comm/treepack/improve.h"
 #include "comm/treepack/maxflow.h"
 
 struct batch {
@@ -282,6 +283,9 @@ enum status pack_trees(const struct lattice *l, const int64_t *demand, enum pack
     flow_init(&p.flow);
     packing_init(out, l->n_dev);
     st = pack_all(&p, demand, seed, out);
+    if (st == ST_OK && order == PACK_SHALLOW) {
+        st = improve_depth(l, out);
+    }
     for (size_t i = 0; i < p.n_batches; i++) {
         mem_free(p.batches[i].arc);
     }

@@ -180,15 +180,22 @@ void ports_undo(const struct ports *p, struct lattice *l, int before)
     }
 }
 
-int64_t ports_quantum(const struct ports *p, const struct lattice *l, int a, int b)
+int64_t ports_start(const struct ports *p, int a)
 {
-    int64_t left = l->arcs[a].cap < l->arcs[b].cap ? l->arcs[a].cap : l->arcs[b].cap;
-    int64_t others = p->n_out > 1 ? p->n_out - 1 : 1, start = 0, even;
+    int64_t start = 0;
 
     for (int i = 0; i < p->n_in; i++) {
         start = p->in[i] == a ? p->cap_in[i] : start;
     }
-    even = (start + others - 1) / others;
+    return start;
+}
+
+int64_t ports_quantum(const struct ports *p, const struct lattice *l, int a, int b)
+{
+    int64_t left = l->arcs[a].cap < l->arcs[b].cap ? l->arcs[a].cap : l->arcs[b].cap;
+    int64_t others = p->n_out > 1 ? p->n_out - 1 : 1;
+    int64_t even = (ports_start(p, a) + others - 1) / others;
+
     return left < even ? left : even;
 }
 

@@ -32,6 +32,9 @@ void ports_undo(const struct ports *p, struct lattice *l, int before);
 /* An even part of what is left of `a` and `b`: what each of the other ports would get. */
 int64_t ports_quantum(const struct ports *p, const struct lattice *l, int a, int b);
 
+/* What arc `a` into the switch held at the start. */
+int64_t ports_start(const struct ports *p, int a);
+
 /* Capacity left into and out of the switch. */
 void ports_left(const struct ports *p, const struct lattice *l, int64_t *in, int64_t *out);
 

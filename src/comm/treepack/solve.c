@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "comm/treepack/boxes.h"
 #include "comm/treepack/coupled.h"
 #include "comm/treepack/fixed.h"
 #include "comm/treepack/split.h"
@@ -65,7 +66,7 @@ static enum status pack_demand(const struct lattice *l, int64_t by, const int64_
     if (!lattice_scale(*used, by)) {
         return too_fine();
     }
-    TRY(split_switches(*used, demand));
+    TRY(split_switches(*used, demand, q->spread));
     return pack_trees(*used, demand, q->order, q->seed, p);
 }
 
@@ -94,8 +95,8 @@ static enum status solve_broadcast(const struct solve_request *q, struct solutio
         return ST_OK;
     }
     units = keep_part(q, s->bound.rate.num, &by);
-    if (s->whole->n > s->whole->n_dev && q->order == PACK_SHALLOW && units < s->whole->n_dev) {
-        /* One unit for each port of a switch: the root then reaches all of them at once. */
+    if (s->whole->n == s->whole->n_dev + 1 && q->order == PACK_SHALLOW && units < s->whole->n_dev) {
+        /* One unit for each port of the one switch: the root then reaches all of them at once. */
         by *= s->whole->n_dev - 1;
         units *= s->whole->n_dev - 1;
     }
@@ -119,6 +120,14 @@ static enum status solve_allgather(const struct solve_request *q, struct solutio
         TRY(fixed_pack(s->whole, q, demand, &s->down_l, &s->down, &each));
         s->rate = frac_make(each.num * n, each.den);
         return ST_OK;
+    }
+    if (s->whole->n > n && (q->keep == 0 || q->keep == 100)) {
+        bool found;
+        TRY(boxes_pack(s->whole, &s->bound, &found, &s->down_l, &s->down));
+        if (found) {
+            s->rate = s->bound.rate;
+            return ST_OK;
+        }
     }
     each = frac_make(s->bound.rate.num, s->bound.rate.den * n);
     by = each.den;
@@ -344,6 +353,7 @@ static enum status count_on(const struct topo *t, const struct lattice *l,
 {
     struct bound b = {0};
     struct frac each;
+    enum status st = ST_OK;
 
     *trees = 1;
     if (l->n_dev == 1 || (q->kind == SOLVE_ALLREDUCE && is_direct(l, t, rev))) {
@@ -353,12 +363,23 @@ static enum status count_on(const struct topo *t, const struct lattice *l,
         TRY(bound_broadcast(l, q->root, &b));
         *trees = b.rate.num;
     } else {
+        struct lattice *used = NULL;
+        struct packing p;
+        bool found = false;
         TRY(bound_allgather(l, &b));
         each = frac_make(b.rate.num, b.rate.den * l->n_dev);
         *trees = each.num * l->n_dev;
+        if (l->n > l->n_dev) {
+            st = boxes_pack(l, &b, &found, &used, &p);
+        }
+        if (found) {
+            *trees = 0;
+            lattice_destroy(used);
+            packing_fini(&p);
+        }
     }
     bound_fini(&b);
-    return ST_OK;
+    return st;
 }
 
 enum status solve_count(const struct topo *t, const struct solve_request *q, int64_t *trees)

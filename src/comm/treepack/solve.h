@@ -18,6 +18,8 @@ struct solve_request {
     enum pack_order order;
     uint64_t seed;   /* of ties */
     int64_t fixed_k; /* trees per root, for a rate below the optimum if need be; 0 = exact */
+    int spread;      /* split each port of a switch among about that many others; 0 = evenly among
+                        all: shallow trees, but many */
     int keep;        /* percent of the optimum rate to pack, 1 to 100; less leaves room for shallow
                         trees; 0 = 100 */
 };
@@ -47,7 +49,7 @@ MUST_CHECK enum status solve(const struct topo *t, const struct solve_request *q
 
 /*
  * How many unit trees the exact packing has over all roots, a measure of its effort; 1 for direct
- * allreduce, which is cheap. Errors: as solve.
+ * allreduce, which is cheap, and 0 for a closed form. Errors: as solve.
  */
 MUST_CHECK enum status solve_count(const struct topo *t, const struct solve_request *q,
                                    int64_t *trees);

@@ -25,6 +25,7 @@ struct splitter {
     struct lattice *l;
     const int64_t *demand;
     int64_t total;
+    int spread;
     struct flow flow;
     int gate; /* first of the arcs that are opened for one question only */
 };
@@ -143,6 +144,13 @@ static enum status split_pair(struct splitter *s, int a, int b, int64_t want, in
     return ST_OK;
 }
 
+/* How much of the arcs to join at a time. */
+static int64_t quantum(const struct splitter *s, const struct ports *p, int a, int b)
+{
+    return s->spread > 0 ? (ports_start(p, a) + s->spread - 1) / s->spread
+                         : ports_quantum(p, s->l, a, b);
+}
+
 /* Tentatively join in port i with out port i + shift for all i; keep it if the demand still fits.
  */
 static enum status sweep_at_once(struct splitter *s, const struct ports *p, int shift, bool *kept)
@@ -170,7 +178,7 @@ static enum status sweep_by_pairs(struct splitter *s, const struct ports *p, int
     for (int i = 0; i < p->n_in; i++) {
         int a = p->in[i], b = p->out[(i + shift) % p->n_out];
         int64_t done;
-        TRY(split_pair(s, a, b, ports_quantum(p, s->l, a, b), &done));
+        TRY(split_pair(s, a, b, quantum(s, p, a, b), &done));
         *moved += done;
     }
     return ST_OK;
@@ -182,9 +190,11 @@ static enum status empty_switch(struct splitter *s, const struct ports *p)
         int64_t moved = 0, in, out;
         for (int k = 0; k < p->n_out; k++) {
             int shift = p->shifts[k];
-            bool kept;
+            bool kept = false;
             int before = s->l->m;
-            TRY(sweep_at_once(s, p, shift, &kept));
+            if (s->spread == 0) {
+                TRY(sweep_at_once(s, p, shift, &kept));
+            }
             if (kept) {
                 for (int i = before; i < s->l->m; i++) {
                     moved += s->l->arcs[i].cap;
@@ -214,7 +224,7 @@ static enum status split_one(struct splitter *s, int w)
             st = ports_join_series(&p, s->l);
         } else {
             int before = s->l->m;
-            if (ports_are_equal(&p, s->l)) {
+            if (s->spread == 0 && ports_are_equal(&p, s->l)) {
                 st = ports_join_circulant(&p, s->l);
                 if (st == ST_OK) {
                     st = fits(s, &kept);
@@ -260,9 +270,10 @@ static enum status split_all(struct splitter *s)
     return ST_OK;
 }
 
-enum status split_switches(struct lattice *l, const int64_t *demand)
+enum status split_switches(struct lattice *l, const int64_t *demand, int spread)
 {
-    struct splitter s = {.l = l, .demand = demand, .total = sum_of(demand, l->n_dev)};
+    struct splitter s = {
+        .l = l, .demand = demand, .total = sum_of(demand, l->n_dev), .spread = spread};
     enum status st;
 
     if (l->n == l->n_dev) {

@@ -17,6 +17,6 @@ MUST_CHECK enum status split_feasible(const struct lattice *l, const int64_t *de
  * Errors: ST_NOMEM; ST_UNSUPPORTED if a switch that can send out more than it takes in stands in
  * the way.
  */
-MUST_CHECK enum status split_switches(struct lattice *l, const int64_t *demand);
+MUST_CHECK enum status split_switches(struct lattice *l, const int64_t *demand, int spread);
 
 #endif
