@@ -27,6 +27,7 @@ struct lower {
     size_t n_drafts;
     int *order;                /* [n_nodes] breadth first from the root */
     int *first, *child;        /* children of v: child[first[v]] ... child[first[v + 1] - 1] */
+    int *height;               /* [n_nodes] of the subtree below a node */
     int *count;                /* [n_nodes + 1] */
     uint64_t *before, *direct; /* a row of bits for each operation: nodes' posts, then operations */
     size_t row;
@@ -39,6 +40,7 @@ static void lower_fini(struct lower *l)
     mem_free(l->order);
     mem_free(l->first);
     mem_free(l->child);
+    mem_free(l->height);
     mem_free(l->count);
     mem_free(l->before);
     mem_free(l->direct);
@@ -54,11 +56,12 @@ static enum status lower_init(struct lower *l, const struct plan *plan, struct p
     l->order = mem_alloc(n, sizeof *l->order);
     l->first = mem_alloc(n + 1, sizeof *l->first);
     l->child = mem_alloc(n, sizeof *l->child);
+    l->height = mem_alloc(n, sizeof *l->height);
     l->count = mem_alloc(n + 1, sizeof *l->count);
     l->before = mem_alloc(n_ops * l->row, sizeof *l->before);
     l->direct = mem_alloc(n_ops * l->row, sizeof *l->direct);
     return l->drafts == NULL || l->order == NULL || l->first == NULL || l->child == NULL ||
-                   l->count == NULL || l->before == NULL || l->direct == NULL
+                   l->height == NULL || l->count == NULL || l->before == NULL || l->direct == NULL
                ? ST_NOMEM
                : ST_OK;
 }
@@ -85,8 +88,27 @@ static enum status reserve(void *array, size_t *cap, size_t n, size_t more, size
     return ST_OK;
 }
 
-/* Children lists in ascending order, and all nodes breadth first. */
-static int walk(struct lower *l, const int *parent, int root)
+/* Order the children of every node by the height of what hangs on them; equal ones stay in order.
+ */
+static void sort_children(struct lower *l, int sign)
+{
+    for (int v = 0; v < l->plan->n_nodes; v++) {
+        for (int i = l->first[v] + 1; i < l->first[v + 1]; i++) {
+            int c = l->child[i], k = i;
+            for (; k > l->first[v] && sign * l->height[c] < sign * l->height[l->child[k - 1]];
+                 k--) {
+                l->child[k] = l->child[k - 1];
+            }
+            l->child[k] = c;
+        }
+    }
+}
+
+/*
+ * Children lists, and all nodes breadth first. What takes longest goes first on the way down and
+ * last on the way up (`sign` -1 and 1), so that it never waits for what has time.
+ */
+static int walk(struct lower *l, const int *parent, int root, int sign)
 {
     int n = l->plan->n_nodes, n_order = 0;
 
@@ -111,6 +133,12 @@ static int walk(struct lower *l, const int *parent, int root)
             l->order[n_order++] = l->child[i];
         }
     }
+    memset(l->height, 0, (size_t)n * sizeof *l->height);
+    for (int k = n_order - 1; k > 0; k--) {
+        int v = l->order[k], up = parent[v];
+        l->height[up] = l->height[v] + 1 > l->height[up] ? l->height[v] + 1 : l->height[up];
+    }
+    sort_children(l, sign);
     return n_order;
 }
 
@@ -153,7 +181,7 @@ static struct draft *push_copy(struct lower *l, int hub, struct program_ref src,
 
 static void draft_up(struct lower *l, const struct tree *t)
 {
-    int n = walk(l, t->up, t->root);
+    int n = walk(l, t->up, t->root, 1);
 
     for (int k = n - 1; k >= 0; k--) {
         int v = l->order[k];
@@ -184,7 +212,7 @@ static void draft_down(struct lower *l, const struct tree *t)
     bool summed = l->plan->collective == COLL_ALLREDUCE;
     struct program_ref from = ref(l, t->root, summed ? BUF_OUT : BUF_IN);
     struct program_ref result = ref(l, t->root, BUF_OUT);
-    int n = walk(l, t->down, t->root);
+    int n = walk(l, t->down, t->root, -1);
 
     if (!same(from, result)) {
         push_copy(l, t->root, from, result, NULL);

@@ -7,9 +7,10 @@
  *
  * In the tree of block r the parent of v is v with the highest bit in which it differs from r
  * turned over. Q = the largest power of two in P, one block for each of the first Q ranks; a rank
- * v >= Q hands everything to v - Q. Cost of allreduce for P = Q: 2 log2 P a + 2 (P-1)/P n b +
- * (P-1)/P n c. With a root (broadcast, reduce) each block's tree is the same one, hung up at the
- * root. Source: Rabenseifner; Chan et al. 2007, sec. 5.
+ * v >= Q hands everything to v - Q. Allreduce for P = Q: 2 log2 P rounds, 2 (P-1)/P n b +
+ * (P-1)/P n c; every block is a message of its own, so 2 (P-1) a. With a root (broadcast, reduce)
+ * each block's tree is the same one, hung up at the root. Source: Rabenseifner; Chan et al. 2007,
+ * sec. 5.
  */
 #include "comm/planners.h"
 
