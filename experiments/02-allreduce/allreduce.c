@@ -168,7 +168,9 @@ static enum status bench_size(const char *backend, size_t bytes, size_t rounds)
                               .plan = (char *)(uintptr_t) "",
                               .fabric = (char *)(uintptr_t) "memory",
                               .workers = -1,
-                              .order = (char *)(uintptr_t) "fifo"};
+                              .order = (char *)(uintptr_t) "fifo",
+                              .buckets = (char *)(uintptr_t) "size",
+                              .sync = (char *)(uintptr_t) "allreduce"};
     struct bench *b = mem_alloc(1, sizeof *b);
     struct comm_bucket bucket = {0, bytes / sizeof(float), "all"};
     struct topo *topo = NULL;

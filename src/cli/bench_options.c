@@ -24,6 +24,7 @@ enum {
     FLAG_PLACE,
     FLAG_CHUNK,
     FLAG_WORKERS,
+    FLAG_EMULATE,
     FLAG_TIMEOUT,
     FLAG_OUT,
     FLAG_HELP,
@@ -32,8 +33,8 @@ enum {
 };
 
 static const struct args_flag flags[N_FLAGS] = {
-    [FLAG_BACKEND] = {"backend", "NAME,...", "one block of results for each; default: all", NULL,
-                      0},
+    [FLAG_BACKEND] = {"backend", "NAME,...",
+                      "one block of results for each, also auto; default: all", NULL, 0},
     [FLAG_COLLECTIVE] = {"collective", "NAME",
                          "broadcast, reduce, allreduce, reduce-scatter or allgather", NULL, 0},
     [FLAG_DEVICES] = {"devices", "N", "number of ranks; default: all of the topology, or 2", NULL,
@@ -52,6 +53,8 @@ static const struct args_flag flags[N_FLAGS] = {
     [FLAG_PLACE] = {"place", "in|out|both", "in place, out of place; default both", NULL, 0},
     [FLAG_CHUNK] = {"chunk", "BYTES", "unit of pipelining; default 0: chosen", NULL, 0},
     [FLAG_WORKERS] = {"workers", "N", "threads besides the ranks' own; default 0", NULL, 0},
+    [FLAG_EMULATE] = {"emulate", "SCALE",
+                      "keep to the topology's links, so many times slower than they are", NULL, 0},
     [FLAG_TIMEOUT] = {"timeout", "SECONDS", "of every wait; default 60", NULL, 'T'},
     [FLAG_OUT] = {"out", "FILE", "results as well to FILE.csv or FILE.json", NULL, 0},
     [FLAG_HELP] = {"help", NULL, "show this and leave", NULL, 'h'},
@@ -82,6 +85,11 @@ static enum status get_int(const struct args_flag *f, const char *value, int64_t
     return ST_OK;
 }
 
+static enum status too_many(const struct args_flag *f, const char *name)
+{
+    return bad(f, name, "fewer backends");
+}
+
 static enum status add_backend(const struct args_flag *f, const char *name, size_t n,
                                struct bench_options *o)
 {
@@ -89,7 +97,7 @@ static enum status add_backend(const struct args_flag *f, const char *name, size
         const char *known = planner_at(i)->name;
         if (strlen(known) == n && strncmp(known, name, n) == 0) {
             if (o->n_backends == BENCH_MAX_BACKENDS) {
-                return bad(f, name, "fewer backends");
+                return too_many(f, name);
             }
             o->backends[o->n_backends++] = known;
             return ST_OK;
@@ -98,8 +106,15 @@ static enum status add_backend(const struct args_flag *f, const char *name, size
     if (n == strlen("nccl") && strncmp(name, "nccl", n) == 0) {
         return nccl_refuse();
     }
-    log_error("unknown backend, --%s %.*s, --help lists all", f->name, (int)n, name);
-    return ST_BADARG;
+    if (n == strlen("auto") && strncmp("auto", name, n) == 0) {
+        if (o->n_backends == BENCH_MAX_BACKENDS) {
+            return too_many(f, name);
+        }
+        o->backends[o->n_backends++] = "auto";
+        return ST_OK;
+    }
+    return log_fail(ST_BADARG, "unknown backend, --%s %.*s, --help lists all", f->name, (int)n,
+                    name);
 }
 
 static enum status get_backends(const struct args_flag *f, const char *value,
@@ -202,6 +217,11 @@ static enum status take(const struct args_flag *f, const char *value, struct ben
         TRY(get_int(f, value, 0, 256, &v));
         o->n_workers = (int)v;
         return ST_OK;
+    case FLAG_EMULATE:
+        o->emulate = true;
+        return text_to_double(value, &o->scale) && o->scale > 0
+                   ? ST_OK
+                   : bad(f, value, "a factor above 0, 1 for real time");
     case FLAG_TIMEOUT:
         return text_to_double(value, &o->timeout_s) && o->timeout_s > 0
                    ? ST_OK

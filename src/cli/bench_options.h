@@ -16,7 +16,7 @@ enum {
 
 /* The command line of `commbench`. */
 struct bench_options {
-    const char *backends[BENCH_MAX_BACKENDS]; /* names of registered planners */
+    const char *backends[BENCH_MAX_BACKENDS]; /* names of registered planners, or auto */
     size_t n_backends;
     enum collective collective;
     enum dtype dtype;
@@ -24,8 +24,8 @@ struct bench_options {
     int root, n_devices, n_workers; /* n_devices 0: all of the topology, or 2 */
     uint64_t begin, end, factor, chunk_bytes;
     size_t n_iterations, n_warmup;
-    bool check, out_of_place, in_place, help, version;
-    double timeout_s;
+    bool check, out_of_place, in_place, emulate, help, version;
+    double timeout_s, scale;
     const char *topology, *out; /* "" if not given; point into argv */
 };
 

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 
 static const char header[] = "backend,collective,topology,ranks,bytes,count,type,redop,root,"
-                             "in_place,iterations,time_s,algbw_gbs,busbw_gbs,wrong\n";
+                             "in_place,iterations,time_s,predicted_s,algbw_gbs,busbw_gbs,wrong\n";
 
 struct bench_results {
     FILE *file;
@@ -51,32 +51,38 @@ void bench_results_head(struct bench_results *r, const struct bench_spec *spec)
     (void)r;
     printf("# backend %s, %s over %d devices of topology %s\n", spec->backend,
            collective_name(spec->collective), spec->topo->n_devices, spec->topo->name);
-    printf("#%*s|%21s%*s|%18s\n", 56, "", "out of place", 21, "", "in place");
-    printf("# %12s %12s %9s %6s %5s  | %10s %8s %8s %8s   | %10s %8s %8s %8s\n", "size(B)", "count",
-           "type", "redop", "root", "time(us)", "algbw", "busbw", "#wrong", "time(us)", "algbw",
-           "busbw", "#wrong");
+    printf("# %12s %12s %9s %6s %5s", "size(B)", "count", "type", "redop", "root");
+    for (int k = 0; k < 2; k++) {
+        printf("  | %10s %10s %8s %8s %7s", k == 0 ? "time(us)" : "in place", "predicted", "algbw",
+               "busbw", "#wrong");
+    }
+    printf("\n");
 }
 
 static void print_place(const struct bench_result *p, bool checked)
 {
     if (p == NULL) {
-        printf("  | %10s %8s %8s %8s ", "-", "-", "-", "-");
-    } else if (checked) {
-        printf("  | %10.2f %8.2f %8.2f %8zu ", p->time_s * 1e6, p->algbw_gbs, p->busbw_gbs,
-               p->wrong);
+        printf("  | %10s %10s %8s %8s %7s", "-", "-", "-", "-", "-");
+        return;
+    }
+    printf("  | %10.2f %10.2f %8.2f %8.2f ", p->time_s * 1e6, p->predicted_s * 1e6, p->algbw_gbs,
+           p->busbw_gbs);
+    if (checked) {
+        printf("%7zu", p->wrong);
     } else {
-        printf("  | %10.2f %8.2f %8.2f %8s ", p->time_s * 1e6, p->algbw_gbs, p->busbw_gbs, "N/A");
+        printf("%7s", "N/A");
     }
 }
 
 static void write_row(struct bench_results *r, const struct bench_spec *s,
                       const struct bench_result *p, bool in_place)
 {
-    const char *csv = "%s,%s,%s,%d,%zu,%zu,%s,%s,%d,%d,%zu,%.9g,%.6g,%.6g,";
+    const char *csv = "%s,%s,%s,%d,%zu,%zu,%s,%s,%d,%d,%zu,%.9g,%.9g,%.6g,%.6g,";
     const char *json = "{\"backend\": \"%s\", \"collective\": \"%s\", \"topology\": \"%s\", "
                        "\"ranks\": %d, \"bytes\": %zu, \"count\": %zu, \"type\": \"%s\", "
                        "\"redop\": \"%s\", \"root\": %d, \"in_place\": %d, \"iterations\": %zu, "
-                       "\"time_s\": %.9g, \"algbw_gbs\": %.6g, \"busbw_gbs\": %.6g, \"wrong\": ";
+                       "\"time_s\": %.9g, \"predicted_s\": %.9g, \"algbw_gbs\": %.6g, "
+                       "\"busbw_gbs\": %.6g, \"wrong\": ";
     size_t bytes = s->n * dtype_bytes(s->dtype);
 
     if (r->json) {
@@ -84,10 +90,10 @@ static void write_row(struct bench_results *r, const struct bench_spec *s,
     }
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    (void)fprintf(r->file, r->json ? json : csv, s->backend, collective_name(s->collective),
+    (void)fprintf(r->file, r->json ? json : csv, p->backend, collective_name(s->collective),
                   s->topo->name, s->topo->n_devices, bytes, s->n, dtype_name(s->dtype),
-                  redop_name(s->redop), s->root, in_place, p->n_iterations, p->time_s, p->algbw_gbs,
-                  p->busbw_gbs);
+                  redop_name(s->redop), s->root, in_place, p->n_iterations, p->time_s,
+                  p->predicted_s, p->algbw_gbs, p->busbw_gbs);
 #pragma GCC diagnostic pop
     if (s->check) {
         (void)fprintf(r->file, "%zu", p->wrong);
@@ -108,6 +114,9 @@ void bench_results_line(struct bench_results *r, const struct bench_spec *spec,
            rooted ? spec->root : -1);
     for (int k = 0; k < 2; k++) {
         print_place(place[k], spec->check);
+        if (place[k] != NULL && strcmp(spec->backend, place[k]->backend) != 0) {
+            printf(" (%s)", place[k]->backend);
+        }
         if (r->file != NULL && place[k] != NULL) {
             write_row(r, spec, place[k], k == 1);
         }

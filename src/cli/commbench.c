@@ -20,6 +20,7 @@ static void print_help(void)
     for (size_t i = 0; planner_at(i) != NULL; i++) {
         (void)printf("  %-14s %s\n", planner_at(i)->name, planner_at(i)->desc);
     }
+    (void)printf("  %-14s %s\n", "auto", "the one with the least predicted time");
     (void)fputs("\nSizes are those of the whole message, of the whole result for allgather. GB/s "
                 "are 1e9 bytes a second;\nalgbw = bytes / time, busbw = algbw times 2 (P-1)/P "
                 "(allreduce), (P-1)/P (reduce-scatter,\nallgather) or 1. #wrong counts elements of "
@@ -88,6 +89,8 @@ static enum status bench_backend(const struct bench_options *o, const struct top
                               .root = o->root,
                               .check = o->check,
                               .chunk_bytes = o->chunk_bytes,
+                              .emulate = o->emulate,
+                              .scale = o->scale,
                               .n_workers = o->n_workers,
                               .n_warmup = o->n_warmup,
                               .n_iterations = o->n_iterations,

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "comm/auto.h"
 #include "comm/bench_data.h"
 #include "comm/engine/engine.h"
 
@@ -32,6 +33,8 @@ struct bench {
     const struct bench_spec *spec;
     struct plan *plan;
     struct program *program;
+    double predicted_s;
+    struct engine_fabric fabric;
     struct program_buffers *buffers;
     struct engine *engine;
     struct rank *ranks;
@@ -187,13 +190,22 @@ static enum status make_program(struct bench *b)
     struct program_spec spec = {.dtype = s->dtype,
                                 .redop = s->redop,
                                 .in_place = s->in_place,
-                                .fuse = true,
+                                .fuse = !s->emulate,
                                 .n = s->n,
                                 .chunk_bytes = s->chunk_bytes};
+    struct cost_model model = {
+        .topo = s->emulate ? s->topo : NULL, .scale = s->scale, .n_cores = cost_cores()};
+    struct auto_choice choice;
 
-    TRY(plan_create(s->backend, s->topo, &q, &b->plan));
-    TRY(program_create(b->plan, &spec, &b->program));
-    return program_check(b->program, b->plan);
+    if (strcmp(s->backend, "auto") == 0) {
+        TRY(auto_choose(s->topo, &q, &spec, &model, &choice));
+        b->plan = choice.plan;
+    } else {
+        TRY(plan_create(s->backend, s->topo, &q, &b->plan));
+    }
+    TRY(auto_program(b->plan, &spec, &model, &b->program));
+    TRY(program_check(b->program, b->plan));
+    return cost_predict(b->program, &model, &b->predicted_s);
 }
 
 static enum status make_buffers(struct bench *b)
@@ -229,6 +241,7 @@ static enum status start(struct bench *b)
         .n_ranks = s->topo->n_devices, .n_workers = s->n_workers, .timeout_s = s->timeout_s};
     struct engine_job job = {b->program, b->buffers, collective_name(s->collective), "benchmark"};
 
+    b->fabric = (struct engine_fabric){s->topo, s->scale, 0};
     TRY(engine_create(&opt, &job, 1, &b->engine));
     if (pthread_barrier_init(&b->barrier, NULL, (unsigned)opt.n_ranks) != 0) {
         return log_fail(ST_INTERNAL, "cannot make a barrier for %d ranks", opt.n_ranks);
@@ -281,9 +294,10 @@ static void fini(struct bench *b)
 static struct bench_result result_of(const struct bench *b)
 {
     const struct bench_spec *s = b->spec;
-    struct bench_result r = {.n_iterations = b->n_iterations};
+    struct bench_result r = {.n_iterations = b->n_iterations, .predicted_s = b->predicted_s};
     double bytes = (double)s->n * (double)dtype_bytes(s->dtype);
 
+    strcpy(r.backend, b->plan->backend);
     r.time_s = span_s(b) / (double)b->n_iterations;
     r.algbw_gbs = r.time_s > 0 ? bytes / r.time_s * 1e-9 : 0;
     r.busbw_gbs = r.algbw_gbs * bench_bus_factor(s->collective, s->topo->n_devices);

@@ -12,7 +12,7 @@
 /* One collective to be measured. */
 struct bench_spec {
     const struct topo *topo; /* a device for each rank */
-    const char *backend;
+    const char *backend;     /* or "auto" */
     enum collective collective;
     enum dtype dtype;
     enum redop redop;
@@ -21,6 +21,8 @@ struct bench_spec {
     bool in_place;
     bool check;
     size_t chunk_bytes; /* 0: chosen */
+    bool emulate;       /* keep to the links of the topology, `scale` times slower */
+    double scale;
     int n_workers;
     size_t n_warmup, n_iterations; /* n_iterations 0: chosen by time */
     double timeout_s;
@@ -29,6 +31,8 @@ struct bench_spec {
 struct bench_result {
     double time_s; /* of one call: the slowest rank's time for all calls, divided by their number */
     double algbw_gbs, busbw_gbs;
+    double predicted_s; /* by the cost model */
+    char backend[32];   /* the one that ran */
     size_t n_iterations;
     size_t wrong; /* elements over all ranks, 0 if not checked */
 };

@@ -1,5 +1,7 @@
 #include "comm/plan.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -93,6 +95,7 @@ static enum status fill(struct plan *p, const struct planner_ops *ops, const str
     p->n_ranks = p->n_nodes = q->n_ranks;
     p->root = collective_has_root(q->collective) ? q->root : -1;
     p->pipelined = true;
+    p->quiet = q->quiet;
     p->vertex_of = mem_alloc((size_t)p->n_ranks, sizeof *p->vertex_of);
     if (p->vertex_of == NULL) {
         return ST_NOMEM;
@@ -230,4 +233,15 @@ void tree_set_parent(struct tree *t, int node, int parent)
     if (t->down != NULL) {
         t->down[node] = parent;
     }
+}
+
+enum status plan_refuse(const struct plan *p, const char *fmt, ...)
+{
+    char text[512];
+    va_list args;
+
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    return p->quiet ? ST_INPUT : log_fail(ST_INPUT, "%s", text);
 }

@@ -98,6 +98,7 @@ struct plan {
     double bound_bytes_per_s; /* proved upper bound of algbw on this topology, 0 if none was
                                  computed */
     char *bottleneck;         /* the bound's proof as a sentence, or NULL */
+    bool quiet;               /* as in the request */
     struct proof proof;
 };
 
@@ -107,6 +108,7 @@ struct plan_request {
     int root;            /* broadcast and reduce */
     size_t n_bytes;      /* size of the message the plan is meant for; 0 = large */
     const char *options; /* planner-specific text from the config, or NULL */
+    bool quiet;          /* a trial: say nothing if the topology does not fit */
 };
 
 /* A way to lay a collective over a topology. It only writes a forest; it moves no bytes. */
@@ -146,6 +148,10 @@ MUST_CHECK enum status plan_add_tree(struct plan *p, int root, struct share shar
  * `*node` is its number. Errors: ST_NOMEM.
  */
 MUST_CHECK enum status plan_add_relay(struct plan *p, int vertex, int *node);
+
+/* The topology does not have what the plan needs: log it, unless this is only a trial. Returns
+ * ST_INPUT. */
+MUST_CHECK enum status plan_refuse(const struct plan *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /* Hang `node` under `parent` in every pass that the tree has. */
 void tree_set_parent(struct tree *t, int node, int parent);

@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "base/log.h"
 #include "base/mem.h"
 
 /* What is known of a vertex while layers of equal distance grow around the source. */
@@ -81,11 +80,11 @@ static enum status route_edge(struct path *path, const struct plan *p, const str
     }
     TRY(route_find(t, p->vertex_of[from], p->vertex_of[to], path, &found));
     if (!found) {
-        return log_fail(ST_INPUT,
-                        "backend %s needs a path from rank %d (%s) to rank %d (%s), topology %s "
-                        "has none that crosses no other device, choose another backend",
-                        p->backend, from, t->vertices[p->vertex_of[from]].name, to,
-                        t->vertices[p->vertex_of[to]].name, t->name);
+        return plan_refuse(p,
+                           "backend %s needs a path from rank %d (%s) to rank %d (%s), topology %s "
+                           "has none that crosses no other device, choose another backend",
+                           p->backend, from, t->vertices[p->vertex_of[from]].name, to,
+                           t->vertices[p->vertex_of[to]].name, t->name);
     }
     return ST_OK;
 }

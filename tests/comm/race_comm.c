@@ -68,7 +68,9 @@ static size_t run(const char *backend, int64_t workers, int abort_at)
                               .plan = (char *)(uintptr_t) "",
                               .fabric = (char *)(uintptr_t) "memory",
                               .workers = workers,
-                              .order = (char *)(uintptr_t) "fifo"};
+                              .order = (char *)(uintptr_t) "fifo",
+                              .buckets = (char *)(uintptr_t) "size",
+                              .sync = (char *)(uintptr_t) "allreduce"};
     struct comm_bucket buckets[N_BUCKETS];
     struct rank ranks[N_RANKS] = {0};
     float *arenas[N_RANKS];

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "comm/plan_json.h"
 #include "grid.h"
 
 /* --- A communicator with its arenas --- */
@@ -437,6 +438,99 @@ Test(comm, the_description_names_backend_plan_and_buckets)
     cr_assert_not_null(strstr(text, "5 of 0 B to 156 KiB"), "%s", text);
     cr_assert_str_eq(comm_plan(w.comm, 1)->backend, "onehop");
     world_fini(&w);
+}
+
+/* --- Backends chosen by cost, plans from files, emulated links --- */
+
+Test(comm, auto_picks_by_size_and_says_why)
+{
+    struct rank ranks[16];
+    struct world w;
+    char text[4096] = "";
+    FILE *f = fmemopen(text, sizeof text, "w");
+
+    world_init(&w, "auto", 4);
+    world_start(&w);
+    run_ranks(&w, ranks, 3, train);
+    for (int r = 0; r < 4; r++) {
+        cr_assert(ranks[r].st == ST_OK && ranks[r].wrong == 0);
+    }
+    comm_describe(w.comm, f);
+    fclose(f);
+    for (size_t b = 0; b < N_BUCKETS; b++) { /* the one that runs is the one that is named */
+        char line[64];
+        snprintf(line, sizeof line, ": %s, ", comm_plan(w.comm, b)->backend);
+        cr_assert_not_null(strstr(text, line), "%s", text);
+    }
+    cr_assert_not_null(strstr(text, "up to 4.0 KiB: "), "%s", text);
+    cr_assert_not_null(strstr(text, "us predicted, then "), "%s", text);
+    cr_assert_null(planner_find("auto"));
+    world_fini(&w);
+}
+
+Test(comm, a_plan_file_is_what_runs)
+{
+    char path[] = "/tmp/espalier-plan-XXXXXX";
+    int fd = mkstemp(path);
+    FILE *f = fdopen(fd, "w");
+    struct rank ranks[16];
+    struct world w;
+    struct comm_args args;
+    struct plan *plan;
+
+    world_init(&w, "central", 3);
+    plan = grid_plan("ring", w.topo, COLL_ALLREDUCE, -1);
+    cr_assert_eq(plan_json_write(plan, w.topo, f), ST_OK);
+    cr_assert_eq(fclose(f), 0);
+    plan_destroy(plan);
+    w.cfg.plan = path;
+    world_start(&w);
+    cr_assert_str_eq(comm_plan(w.comm, 0)->backend, "ring");
+    run_ranks(&w, ranks, 2, train);
+    for (int r = 0; r < 3; r++) {
+        cr_assert(ranks[r].st == ST_OK && ranks[r].wrong == 0);
+    }
+    comm_destroy(w.comm);
+    w.comm = NULL;
+    plan = grid_plan("ring", w.topo, COLL_REDUCE, 0); /* not for training */
+    f = fopen(path, "w");
+    cr_assert_eq(plan_json_write(plan, w.topo, f), ST_OK);
+    cr_assert_eq(fclose(f), 0);
+    plan_destroy(plan);
+    args = args_of(&w);
+    cr_assert_eq(comm_create(&args, &w.comm), ST_INPUT);
+    cr_assert_eq(unlink(path), 0);
+    world_fini(&w);
+}
+
+Test(comm, emulated_links_give_right_sums_and_take_their_time)
+{
+    for (size_t i = 0; planner_at(i) != NULL; i++) {
+        for (int k = 0; k < 3; k++) {
+            struct rank ranks[16];
+            struct comm_times t;
+            struct world w;
+            double took, floor_s;
+            world_init(&w, planner_at(i)->name, 2 + k);
+            w.cfg.fabric = (char *)"emulate";
+            w.cfg.fabric_scale = 0.0005; /* the mesh has links of 1000 bytes a second */
+            w.cfg.order = k == 1 ? (char *)"priority" : (char *)"fifo";
+            w.cfg.credit_bytes = k == 2 ? 8192 : 0;
+            world_start(&w);
+            run_ranks(&w, ranks, 1, train);
+            t = comm_last_times(w.comm, 0, 0);
+            for (int r = 0; r < w.n_ranks; r++) {
+                cr_assert_eq(ranks[r].st, ST_OK);
+                cr_assert_eq(ranks[r].wrong, 0, "%s P=%d", planner_at(i)->name, w.n_ranks);
+            }
+            took = t.done_s - t.posted_s;
+            floor_s = 40000 * 4 * 0.0005 * plan_link_seconds_per_byte(comm_plan(w.comm, 0), w.topo);
+            cr_assert_geq(took, 0.5 * floor_s, "%s P=%d: %g s, the links need %g",
+                          planner_at(i)->name, w.n_ranks, took, floor_s);
+            world_fini(&w);
+        }
+    }
+    cr_assert_eq(mem_live(), 0);
 }
 
 /* --- Buckets --- */

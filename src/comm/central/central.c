@@ -12,7 +12,6 @@
  */
 #include <string.h>
 
-#include "base/log.h"
 #include "comm/planners.h"
 #include "comm/star.h"
 
@@ -61,10 +60,10 @@ static enum status central_host_plan(const struct topo *t, const struct plan_req
 
     (void)q;
     if (vertex < 0) {
-        return log_fail(ST_INPUT,
-                        "backend central-host needs a host, topology %s has no vertex named "
-                        "cpu... or host..., add one with its links",
-                        t->name);
+        return plan_refuse(out,
+                           "backend central-host needs a host, topology %s has no vertex named "
+                           "cpu... or host..., add one with its links",
+                           t->name);
     }
     TRY(plan_add_relay(out, vertex, &hub));
     return plan_around(out, hub);

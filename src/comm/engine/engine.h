@@ -24,19 +24,29 @@ struct engine_job {
     const char *what, *label;              /* for messages: "allreduce", "bucket 3 (conv1)" */
 };
 
+/* The timing of links to keep to instead of running at the speed of memory. */
+struct engine_fabric {
+    const struct topo *topo; /* must outlive the engine */
+    double scale;            /* links are so many times slower */
+    size_t credit_bytes;     /* bytes in flight at a time; 0: no limit */
+};
+
 struct engine_options {
     int n_ranks;
-    int n_workers;    /* threads besides the ranks' own */
-    double timeout_s; /* of every wait */
-    bool last_first;  /* of several jobs with ready operations serve the one with the highest
-                         number first; else the lowest */
+    int n_workers;                      /* threads besides the ranks' own */
+    double timeout_s;                   /* of every wait */
+    const struct engine_fabric *fabric; /* NULL: the speed of memory */
+    bool last_first; /* of several jobs with ready operations serve the one with the highest
+                        number first; else the lowest */
 };
 
 struct engine_times {
     double posted_s, started_s, done_s;
 };
 
-/* Everything is allocated here. The programs, buffers and texts must outlive the engine, the array
+/* With a fabric, one thread moves all bytes, and an operation counts as done when its message
+ * would have arrived over the links; n_workers is ignored then, and programs are not to be fused.
+ * Everything is allocated here. The programs, buffers and texts must outlive the engine, the array
  * itself need not. Errors: ST_NOMEM, ST_INTERNAL (no threads). */
 MUST_CHECK enum status engine_create(const struct engine_options *options,
                                      const struct engine_job *jobs, size_t n_jobs,

@@ -45,6 +45,10 @@ static void *work(void *arg)
     struct engine *e = w->engine;
     struct gate *gate = &e->gates[e->opt.n_ranks + w->index];
 
+    if (e->fabric != NULL) {
+        engine_emulate(e, gate);
+        return NULL;
+    }
     while (!atomic_load(&e->stop)) {
         unsigned ticket;
         if (engine_run_any(e, w->index % e->opt.n_ranks)) {
@@ -82,7 +86,10 @@ static enum status start_workers(struct engine *e)
 
 static enum status fill(struct engine *e, const struct engine_job *jobs, size_t n_jobs)
 {
-    size_t n_threads = (size_t)(e->opt.n_ranks + e->opt.n_workers);
+    size_t n_threads = (size_t)(e->opt.n_ranks + e->opt.n_workers), n_instances = 0;
+    enum job_choice choice = e->opt.fabric != NULL  ? JOB_TIMED
+                             : e->opt.n_workers > 0 ? JOB_NO_WHOLE
+                                                    : JOB_ANY;
 
     e->jobs = mem_alloc(n_jobs, sizeof *e->jobs);
     e->gates = mem_alloc(n_threads, sizeof *e->gates);
@@ -92,11 +99,18 @@ static enum status fill(struct engine *e, const struct engine_job *jobs, size_t 
         return ST_NOMEM;
     }
     for (; e->n_jobs < n_jobs; e->n_jobs++) {
-        enum status st = job_init(&e->jobs[e->n_jobs], &jobs[e->n_jobs], e->opt.n_workers == 0);
+        enum status st = job_init(&e->jobs[e->n_jobs], &jobs[e->n_jobs], choice);
         if (st != ST_OK) {
             job_fini(&e->jobs[e->n_jobs]);
             return st;
         }
+    }
+    if (e->opt.fabric != NULL) {
+        for (size_t k = 0; k < n_jobs; k++) {
+            n_instances += jobs[k].program->n_instances;
+        }
+        TRY(agenda_init(&e->arrivals, n_instances));
+        TRY(fabric_create(e->opt.fabric->topo, e->opt.fabric->scale, &e->fabric));
     }
     return start_workers(e);
 }
@@ -112,8 +126,11 @@ enum status engine_create(const struct engine_options *options, const struct eng
         return ST_NOMEM;
     }
     e->opt = *options;
+    if (options->fabric != NULL) {
+        e->opt.n_workers = 1;
+    }
     e->n_cores = count_cores();
-    e->spin_ns = options->n_ranks + options->n_workers <= e->n_cores ? SPIN_NS : SPIN_BUSY_NS;
+    e->spin_ns = e->opt.n_ranks + e->opt.n_workers <= e->n_cores ? SPIN_NS : SPIN_BUSY_NS;
     e->timeout_ns = timeout_s < 1e9 ? (int64_t)(timeout_s * 1e9) : INT64_C(1000000000000000000);
     atomic_init(&e->sleepers, 0);
     atomic_init(&e->failed, ST_OK);
@@ -140,6 +157,8 @@ void engine_destroy(struct engine *e)
     for (size_t k = 0; k < e->n_jobs; k++) {
         job_fini(&e->jobs[k]);
     }
+    agenda_fini(&e->arrivals);
+    fabric_destroy(e->fabric);
     mem_free(e->jobs);
     mem_free(e->gates);
     mem_free(e->threads);
@@ -171,8 +190,8 @@ enum status engine_post(struct engine *e, int rank, size_t job)
     atomic_store_explicit(&r->posted_ns, clock_now_ns(), memory_order_relaxed);
     atomic_store(&r->posted, run + 1);
     n_ready = engine_run_start(e, j, rank);
-    if (n_ready > 1 && atomic_load(&e->sleepers) > 0) {
-        engine_run_wake(e, n_ready - 1);
+    if (n_ready > 0 && atomic_load(&e->sleepers) > 0) {
+        engine_run_wake(e, e->opt.n_workers > 0 ? n_ready : n_ready - 1);
     }
     if (e->opt.n_workers == 0) {
         /* A fair share: all of it would hold up this rank while others may have time. */
@@ -231,7 +250,8 @@ static void sleep_rank(struct engine *e, const struct job *j, int rank, int64_t 
 
     atomic_fetch_add(&e->sleepers, 1);
     ticket = gate_prepare(gate);
-    if (engine_run_done(j, rank) || atomic_load(&e->failed) != ST_OK || engine_run_has(e)) {
+    if (engine_run_done(j, rank) || atomic_load(&e->failed) != ST_OK ||
+        (e->fabric == NULL && engine_run_has(e))) {
         gate_cancel(gate);
     } else {
         gate_sleep(gate, ticket, ns);

@@ -64,44 +64,54 @@ static void finish_rank(struct engine *e, struct job *j, int rank, int64_t now)
     }
 }
 
-static void mark_started(struct job *j, const int *ranks, int n)
+static const struct program_op *op_of(const struct job *j, struct job_item i)
 {
-    for (int k = 0; k < n; k++) {
-        struct job_rank *r = &j->ranks[ranks[k]];
+    return &j->p->ops[j->p->trees[i.tree].op + i.op];
+}
+
+void engine_run_begin(struct job *j, struct job_item i, int64_t now_ns)
+{
+    const struct program_op *op = op_of(j, i);
+
+    for (int k = 0; k < op->n_ranks; k++) {
+        struct job_rank *r = &j->ranks[j->p->ints[op->ranks + (size_t)k]];
         if (atomic_load_explicit(&r->started_ns, memory_order_relaxed) == 0) {
-            atomic_store_explicit(&r->started_ns, clock_now_ns(), memory_order_relaxed);
+            atomic_store_explicit(&r->started_ns, now_ns, memory_order_relaxed);
         }
     }
 }
 
-static bool take_ready(struct engine *e, struct job *j)
+void engine_run_conclude(struct engine *e, struct job *j, struct job_item i, int64_t now_ns)
 {
-    const struct program_op *op;
-    const int *ranks, *next;
-    struct job_item i;
+    const struct program_op *op = op_of(j, i);
+    const int *ranks = j->p->ints + op->ranks, *next = j->p->ints + op->next;
     size_t n_ready = 0;
-    uint64_t word;
 
-    if (!ready_pop(&j->ready, &word)) {
-        return false;
-    }
-    i = job_unpack(word);
-    op = &j->p->ops[j->p->trees[i.tree].op + i.op];
-    ranks = j->p->ints + op->ranks;
-    next = j->p->ints + op->next;
-    mark_started(j, ranks, op->n_ranks);
-    program_run(j->p, j->bases, i.tree, i.chunk, i.op);
     for (int k = 0; k < op->n_next; k++) {
-        n_ready += job_release(j, (struct job_item){i.tree, i.chunk, (size_t)next[k]});
+        n_ready += job_release(j, (struct job_item){i.tree, i.chunk, (size_t)next[k]}, now_ns);
     }
     if (n_ready > 1 && atomic_load(&e->sleepers) > 0) {
         engine_run_wake(e, n_ready - 1);
     }
     for (int k = 0; k < op->n_ranks; k++) {
         if (atomic_fetch_sub_explicit(&j->ranks[ranks[k]].left, 1, memory_order_acq_rel) == 1) {
-            finish_rank(e, j, ranks[k], clock_now_ns());
+            finish_rank(e, j, ranks[k], now_ns);
         }
     }
+}
+
+static bool take_ready(struct engine *e, struct job *j)
+{
+    struct job_item i;
+    uint64_t word;
+
+    if (e->fabric != NULL || !ready_pop(&j->ready, &word)) {
+        return false;
+    }
+    i = job_unpack(word);
+    engine_run_begin(j, i, clock_now_ns());
+    program_run(j->p, j->bases, i.tree, i.chunk, i.op);
+    engine_run_conclude(e, j, i, clock_now_ns());
     return true;
 }
 
@@ -117,16 +127,17 @@ static bool is_last(struct engine *e, struct job *j)
 
 static size_t start_graph(struct engine *e, struct job *j, int rank)
 {
+    int64_t now = atomic_load_explicit(&j->ranks[rank].posted_ns, memory_order_relaxed);
     size_t n_ready;
 
     if (j->p->touches[rank] == 0) {
-        finish_rank(e, j, rank, clock_now_ns());
+        finish_rank(e, j, rank, now);
         return 0;
     }
-    n_ready = job_start(j, rank);
+    n_ready = job_start(j, rank, now);
     if (j->has_relays && is_last(e, j)) {
         for (int v = j->p->n_ranks; v < j->p->n_nodes; v++) {
-            n_ready += job_start(j, v);
+            n_ready += job_start(j, v, now);
         }
     }
     return n_ready;

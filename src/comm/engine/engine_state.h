@@ -7,9 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "comm/agenda.h"
 #include "comm/engine/engine.h"
 #include "comm/engine/gate.h"
 #include "comm/engine/job.h"
+#include "comm/fabric.h"
 
 /* The inside of the host engine, shared by the files that make it up. */
 struct engine_worker {
@@ -27,6 +29,8 @@ struct engine {
     int n_started;
     int n_cores;
     int64_t spin_ns, timeout_ns;
+    struct fabric *fabric; /* NULL: the speed of memory */
+    struct agenda arrivals;
     _Alignas(64) atomic_int sleepers;
     _Alignas(64) atomic_int failed; /* enum status */
     atomic_bool stop;
@@ -52,8 +56,19 @@ bool engine_run_done(const struct job *j, int rank);
 /* Start what the post of `rank`, just counted, allows; returns how many operations became ready. */
 size_t engine_run_start(struct engine *e, struct job *j, int rank);
 
+/* The operation has run, by `now_ns`: release what follows and serve the ranks. */
+void engine_run_conclude(struct engine *e, struct job *j, struct job_item i, int64_t now_ns);
+
+/* An operation of the ranks' own begins. */
+void engine_run_begin(struct job *j, struct job_item i, int64_t now_ns);
+
 /* Wake up to `n` sleepers: workers first, and no more than there are cores besides this one. */
 void engine_run_wake(struct engine *e, size_t n);
 void engine_run_wake_all(struct engine *e);
+
+/* --- engine_emulate.c --- */
+
+/* The only thread that moves bytes where there is a fabric; until e->stop. */
+void engine_emulate(struct engine *e, struct gate *gate);
 
 #endif

@@ -151,13 +151,16 @@ static enum status init_graph(struct job *j)
     return ST_OK;
 }
 
-enum status job_init(struct job *j, const struct engine_job *args, bool may_be_whole)
+enum status job_init(struct job *j, const struct engine_job *args, enum job_choice choice)
 {
     const struct program *p = args->program;
 
     TRY(check_limits(p));
     j->p = p;
-    j->kind = is_flat(p) ? JOB_FLAT : may_be_whole && is_small(p) ? JOB_WHOLE : JOB_GRAPH;
+    j->kind = choice == JOB_TIMED                ? JOB_GRAPH
+              : is_flat(p)                       ? JOB_FLAT
+              : choice == JOB_ANY && is_small(p) ? JOB_WHOLE
+                                                 : JOB_GRAPH;
     j->what = args->what;
     j->label = args->label;
     j->has_relays = p->n_nodes > p->n_ranks;
@@ -168,6 +171,12 @@ enum status job_init(struct job *j, const struct engine_job *args, bool may_be_w
         return ST_NOMEM;
     }
     TRY(bind(j, args));
+    if (choice == JOB_TIMED) {
+        j->ready_ns = mem_alloc(p->n_instances, sizeof *j->ready_ns);
+        if (j->ready_ns == NULL) {
+            return ST_NOMEM;
+        }
+    }
     if (j->kind == JOB_FLAT) {
         return flat_init(&j->flat, p->n_ranks, p->n_instances);
     }
@@ -184,6 +193,7 @@ void job_fini(struct job *j)
     mem_free(j->bases);
     mem_free(j->tmp);
     mem_free(j->waits);
+    mem_free(j->ready_ns);
     mem_free(j->ranks);
     mem_free(j->starts);
     mem_free(j->first_start);
@@ -215,28 +225,55 @@ struct job_item job_flat_item(const struct job *j, size_t instance)
     return (struct job_item){low, instance - j->p->trees[low].first_instance, 0};
 }
 
-bool job_release(struct job *j, struct job_item i)
+size_t job_instance(const struct job *j, struct job_item i)
 {
     const struct program_tree *tree = &j->p->trees[i.tree];
-    atomic_int *waits = &j->waits[tree->first_instance + i.chunk * tree->n_ops + i.op];
 
+    return tree->first_instance + i.chunk * tree->n_ops + i.op;
+}
+
+static void note_time(atomic_llong *latest, long long now_ns)
+{
+    long long seen = atomic_load_explicit(latest, memory_order_relaxed);
+
+    while (seen < now_ns &&
+           !atomic_compare_exchange_weak_explicit(latest, &seen, now_ns, memory_order_relaxed,
+                                                  memory_order_relaxed)) {
+    }
+}
+
+bool job_release(struct job *j, struct job_item i, int64_t now_ns)
+{
+    size_t instance = job_instance(j, i);
+    atomic_int *waits = &j->waits[instance];
+
+    if (j->ready_ns != NULL) {
+        note_time(&j->ready_ns[instance], now_ns);
+    }
     if (atomic_fetch_sub_explicit(waits, 1, memory_order_acq_rel) != 1) {
         return false;
     }
     /* Ready for the next run: nobody counts down again before this instance has run. */
-    atomic_store_explicit(waits, j->p->ops[tree->op + i.op].n_deps, memory_order_relaxed);
+    atomic_store_explicit(waits, j->p->ops[j->p->trees[i.tree].op + i.op].n_deps,
+                          memory_order_relaxed);
     ready_push(&j->ready, job_pack(i));
     return true;
 }
 
-size_t job_start(struct job *j, int node)
+size_t job_start(struct job *j, int node, int64_t now_ns)
 {
     size_t n_ready = 0;
+    bool more = true;
 
-    for (size_t k = j->first_start[node]; k < j->first_start[node + 1]; k++) {
-        struct job_item i = j->starts[k];
-        for (i.chunk = 0; i.chunk < j->p->trees[i.tree].n_chunks; i.chunk++) {
-            n_ready += job_release(j, i);
+    for (size_t chunk = 0; more; chunk++) { /* the trees advance side by side */
+        more = false;
+        for (size_t k = j->first_start[node]; k < j->first_start[node + 1]; k++) {
+            struct job_item i = j->starts[k];
+            i.chunk = chunk;
+            if (chunk < j->p->trees[i.tree].n_chunks) {
+                n_ready += job_release(j, i, now_ns);
+                more = true;
+            }
         }
     }
     return n_ready;

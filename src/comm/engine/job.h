@@ -47,11 +47,19 @@ struct job {
     size_t *first_start;     /* [n_nodes + 1] */
     bool has_relays;
     struct ready ready;
+    atomic_llong
+        *ready_ns; /* [n_instances] when the dependencies met so far were met; NULL: unused */
     _Alignas(64) atomic_int arrived; /* graph with relays, whole: ranks that have posted this run */
 };
 
-/* `may_be_whole`: small jobs need not be handed out. */
-MUST_CHECK enum status job_init(struct job *j, const struct engine_job *args, bool may_be_whole);
+enum job_choice {
+    JOB_ANY,      /* the kind that fits best */
+    JOB_NO_WHOLE, /* small jobs are handed out too */
+    JOB_TIMED,    /* a graph that knows when operations become ready */
+};
+
+MUST_CHECK enum status job_init(struct job *j, const struct engine_job *args,
+                                enum job_choice choice);
 void job_fini(struct job *j); /* takes zeroed and half-built jobs */
 
 /* The runs that all ranks have posted. */
@@ -64,10 +72,14 @@ struct job_item job_flat_item(const struct job *j, size_t instance);
 uint64_t job_pack(struct job_item i);
 struct job_item job_unpack(uint64_t word);
 
-/* One dependency of the instance is met; pushes it if it was the last one, and says so. */
-bool job_release(struct job *j, struct job_item i);
+/* The number of an operation on a chunk. */
+size_t job_instance(const struct job *j, struct job_item i);
+
+/* One dependency of the operation was met at `now_ns` (used if timed); pushes it if it was the last
+ * one, and says so. */
+bool job_release(struct job *j, struct job_item i, int64_t now_ns);
 
 /* `node` has given its buffers; returns how many operations became ready. */
-size_t job_start(struct job *j, int node);
+size_t job_start(struct job *j, int node, int64_t now_ns);
 
 #endif

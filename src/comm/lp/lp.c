@@ -8,7 +8,6 @@
  * path over the fattest links that starts at the root, where there is one; where none starts there
  * the root stands inside the chain and feeds both its arms. Source: arXiv 1611.04255.
  */
-#include "base/log.h"
 #include "base/mem.h"
 #include "comm/planners.h"
 #include "comm/route.h"
@@ -59,10 +58,10 @@ static enum status lp_plan(const struct topo *t, const struct plan_request *q, s
         st = route_chain(t, -1, false, true, order, &found);
     }
     if (st == ST_OK && !found) {
-        st = log_fail(ST_INPUT,
-                      "backend lp needs a chain through all %d devices, topology %s has none, "
-                      "choose another backend",
-                      q->n_ranks, t->name);
+        st = plan_refuse(out,
+                         "backend lp needs a chain through all %d devices, topology %s has none, "
+                         "choose another backend",
+                         q->n_ranks, t->name);
     }
     if (st == ST_OK) {
         st = add_chain(out, order);

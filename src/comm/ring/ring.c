@@ -8,7 +8,6 @@
  * fattest links. With a root one chain around the ring carries the whole message in chunks.
  * Source: Patarasu and Yuan 2009.
  */
-#include "base/log.h"
 #include "base/mem.h"
 #include "comm/planners.h"
 #include "comm/route.h"
@@ -62,10 +61,10 @@ static enum status ring_plan(const struct topo *t, const struct plan_request *q,
     enum status st = order == NULL ? ST_NOMEM : route_chain(t, -1, true, false, order, &found);
 
     if (st == ST_OK && !found) {
-        st = log_fail(ST_INPUT,
-                      "backend ring needs a cycle through all %d devices, topology %s has none, "
-                      "choose another backend",
-                      q->n_ranks, t->name);
+        st = plan_refuse(out,
+                         "backend ring needs a cycle through all %d devices, topology %s has none, "
+                         "choose another backend",
+                         q->n_ranks, t->name);
     }
     if (st == ST_OK) {
         st = add_chains(out, order);

@@ -1,0 +1,174 @@
+#include "comm/comm_parts.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "comm/auto.h"
+#include "comm/plan_json.h"
+
+static struct program_spec spec_of(const struct comm_parts *p, const struct comm_args *a, size_t n)
+{
+    return (struct program_spec){.dtype = DTYPE_F32,
+                                 .redop = REDOP_SUM,
+                                 .in_place = true,
+                                 .fuse = p->model.topo == NULL,
+                                 .n = n,
+                                 .chunk_bytes = a->cfg->chunk_bytes};
+}
+
+static struct plan_request request_of(const struct comm_args *a, size_t bytes)
+{
+    return (struct plan_request){
+        .collective = COLL_ALLREDUCE, .n_ranks = a->n_ranks, .root = -1, .n_bytes = bytes};
+}
+
+/* The one plan for all messages. */
+static enum status read_or_make(struct comm_parts *p, const struct comm_args *a)
+{
+    struct plan_request q = request_of(a, 0);
+    struct plan *plan;
+
+    if (a->cfg->plan[0] != '\0') {
+        TRY(plan_json_read(a->cfg->plan, a->topo, &plan));
+        p->choices[0].plan = plan;
+        if (plan->collective != COLL_ALLREDUCE || plan->n_ranks != a->n_ranks) {
+            return log_fail(ST_INPUT,
+                            "plan %s is for %s over %d devices, training needs allreduce over %d, "
+                            "make one with topo plan",
+                            a->cfg->plan, collective_name(plan->collective), plan->n_ranks,
+                            a->n_ranks);
+        }
+        return ST_OK;
+    }
+    for (size_t b = 0; b < a->n_buckets; b++) {
+        size_t bytes = a->buckets[b].n * sizeof(float);
+        q.n_bytes = bytes > q.n_bytes ? bytes : q.n_bytes;
+    }
+    return plan_create(a->cfg->backend, a->topo, &q, &p->choices[0].plan);
+}
+
+/* The plan with the least cost for messages of that size. */
+static enum status choose(struct comm_parts *p, const struct comm_args *a, size_t bytes,
+                          struct comm_choice *out)
+{
+    struct plan_request q = request_of(a, bytes);
+    struct program_spec spec = spec_of(p, a, bytes / sizeof(float));
+    struct auto_choice best;
+    char size[32];
+
+    TRY(auto_choose(a->topo, &q, &spec, &p->model, &best));
+    out->bytes = bytes;
+    out->plan = best.plan;
+    out->reason = best.second == NULL
+                      ? mem_printf("up to %s: %s, the only one that fits", text_bytes(bytes, size),
+                                   best.plan->backend)
+                      : mem_printf("up to %s: %s, %.3g us predicted, then %s with %.3g us",
+                                   text_bytes(bytes, size), best.plan->backend, best.time_s * 1e6,
+                                   best.second, best.second_s * 1e6);
+    return out->reason == NULL ? ST_NOMEM : ST_OK;
+}
+
+/* The smallest power of two that is not below. */
+static size_t size_class(size_t bytes)
+{
+    size_t c = 4096;
+
+    while (c < bytes && c <= SIZE_MAX / 2) {
+        c *= 2;
+    }
+    return c;
+}
+
+/* One plan for each class of sizes that occurs. */
+static enum status choose_all(struct comm_parts *p, const struct comm_args *a)
+{
+    for (size_t bytes = 4096, seen = 0; seen < a->n_buckets; bytes *= 2) {
+        size_t n = 0;
+        for (size_t b = 0; b < a->n_buckets; b++) {
+            n += size_class(a->buckets[b].n * sizeof(float)) == bytes;
+        }
+        if (n > 0) {
+            TRY(choose(p, a, bytes, &p->choices[p->n_choices++]));
+            seen += n;
+        }
+    }
+    return ST_OK;
+}
+
+static enum status make_choices(struct comm_parts *p, const struct comm_args *a)
+{
+    const size_t n_classes = 8 * sizeof(size_t);
+
+    p->choices = mem_alloc(n_classes, sizeof *p->choices);
+    if (p->choices == NULL) {
+        return ST_NOMEM;
+    }
+    if (strcmp(a->cfg->backend, "auto") == 0 && a->cfg->plan[0] == '\0' && a->n_buckets > 0) {
+        return choose_all(p, a);
+    }
+    p->n_choices = 1;
+    p->choices[0].bytes = SIZE_MAX;
+    return read_or_make(p, a);
+}
+
+static enum status part_init(struct comm_parts *p, const struct comm_args *a, size_t b)
+{
+    const struct comm_bucket *bucket = &a->buckets[b];
+    struct comm_part *part = &p->parts[b];
+    struct program_spec spec = spec_of(p, a, bucket->n);
+    const struct comm_choice *choice = p->choices;
+
+    part->bytes = bucket->n * sizeof(float);
+    while (choice->bytes < part->bytes) {
+        choice++;
+    }
+    part->plan = choice->plan;
+    part->label = mem_printf("bucket %zu (%s)", b, bucket->label != NULL ? bucket->label : "");
+    part->buffers = mem_alloc((size_t)part->plan->n_nodes, sizeof *part->buffers);
+    if (part->label == NULL || part->buffers == NULL) {
+        return ST_NOMEM;
+    }
+    for (int r = 0; r < a->n_ranks; r++) {
+        part->buffers[r].out = a->arenas[r] + bucket->offset;
+        part->buffers[r].in = part->buffers[r].out;
+    }
+    TRY(auto_program(part->plan, &spec, &p->model, &part->program));
+    TRY(program_check(part->program, part->plan));
+    return cost_predict(part->program, &p->model, &part->predicted_s);
+}
+
+enum status comm_parts_init(struct comm_parts *p, const struct comm_args *a)
+{
+    bool emulate = strcmp(a->cfg->fabric, "emulate") == 0;
+
+    memset(p, 0, sizeof *p);
+    p->model = (struct cost_model){
+        .topo = emulate ? a->topo : NULL, .scale = a->cfg->fabric_scale, .n_cores = cost_cores()};
+    TRY(make_choices(p, a));
+    p->parts = mem_alloc(a->n_buckets, sizeof *p->parts);
+    if (p->parts == NULL) {
+        return ST_NOMEM;
+    }
+    p->n_parts = a->n_buckets;
+    for (size_t b = 0; b < a->n_buckets; b++) {
+        TRY(part_init(p, a, b));
+    }
+    return ST_OK;
+}
+
+void comm_parts_fini(struct comm_parts *p)
+{
+    for (size_t b = 0; b < p->n_parts; b++) {
+        program_destroy(p->parts[b].program);
+        mem_free(p->parts[b].buffers);
+        mem_free(p->parts[b].label);
+    }
+    for (size_t k = 0; k < p->n_choices; k++) {
+        plan_destroy(p->choices[k].plan);
+        mem_free(p->choices[k].reason);
+    }
+    mem_free(p->parts);
+    mem_free(p->choices);
+}

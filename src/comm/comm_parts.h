@@ -1,0 +1,36 @@
+#ifndef COMM_COMM_PARTS_H
+#define COMM_COMM_PARTS_H
+
+#include "comm/comm.h"
+#include "comm/cost.h"
+#include "comm/program.h"
+
+/* The plans and programs of a communicator: everything that is made before anything runs. */
+struct comm_part { /* of one bucket */
+    const struct plan *plan;
+    struct program *program;
+    struct program_buffers *buffers; /* [n_nodes] */
+    char *label;
+    size_t bytes;
+    double predicted_s; /* by the cost model; 0 if it was not asked */
+};
+
+struct comm_choice { /* messages of up to `bytes` are moved by `plan` */
+    size_t bytes;
+    struct plan *plan;
+    char *reason; /* NULL: it was asked for */
+};
+
+struct comm_parts {
+    struct comm_part *parts; /* [n_parts] */
+    size_t n_parts;
+    struct comm_choice *choices; /* ascending */
+    size_t n_choices;
+    struct cost_model model;
+};
+
+/* Errors: ST_INPUT, ST_NOMEM. `out` may then only be released. */
+MUST_CHECK enum status comm_parts_init(struct comm_parts *out, const struct comm_args *args);
+void comm_parts_fini(struct comm_parts *p); /* takes zeroed and half-built ones */
+
+#endif
