@@ -237,8 +237,10 @@ static enum status make_buffers(struct bench *b)
 static enum status start(struct bench *b)
 {
     const struct bench_spec *s = b->spec;
-    struct engine_options opt = {
-        .n_ranks = s->topo->n_devices, .n_workers = s->n_workers, .timeout_s = s->timeout_s};
+    struct engine_options opt = {.n_ranks = s->topo->n_devices,
+                                 .n_workers = s->n_workers,
+                                 .fabric = s->emulate ? &b->fabric : NULL,
+                                 .timeout_s = s->timeout_s};
     struct engine_job job = {b->program, b->buffers, collective_name(s->collective), "benchmark"};
 
     b->fabric = (struct engine_fabric){s->topo, s->scale, 0};

@@ -13,7 +13,7 @@
 enum {
     N_RANKS = 4,
     N_BUCKETS = 3,
-    STEPS = 200
+    STEPS = 100
 };
 
 static const size_t sizes[N_BUCKETS] = {30000, 3, 5000};
@@ -60,13 +60,14 @@ static void *rank_main(void *arg)
 }
 
 /* Returns the number of failures. */
-static size_t run(const char *backend, int64_t workers, int abort_at)
+static size_t run(const char *backend, int64_t workers, int abort_at, const char *fabric)
 {
     struct config_comm cfg = {.backend = (char *)(uintptr_t)backend,
                               .chunk_bytes = 8192,
                               .timeout_s = 300,
                               .plan = (char *)(uintptr_t) "",
-                              .fabric = (char *)(uintptr_t) "memory",
+                              .fabric = (char *)(uintptr_t)fabric,
+                              .fabric_scale = 1e-7,
                               .workers = workers,
                               .order = (char *)(uintptr_t) "fifo",
                               .buckets = (char *)(uintptr_t) "size",
@@ -119,7 +120,8 @@ int main(void)
 
     for (size_t i = 0; planner_at(i) != NULL; i++) {
         const char *backend = planner_at(i)->name;
-        failures += run(backend, 0, -1) + run(backend, 2, -1) + run(backend, 1, STEPS / 2);
+        failures += run(backend, 0, -1, "memory") + run(backend, 2, -1, "memory");
+        failures += run(backend, 1, STEPS / 2, "memory") + run(backend, 0, -1, "emulate");
     }
     printf("race_comm: %zu failures\n", failures);
     return failures == 0 && mem_live() == 0 ? EXIT_SUCCESS : EXIT_FAILURE;

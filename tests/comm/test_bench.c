@@ -33,6 +33,28 @@ Test(bench, every_backend_collective_and_type_runs_without_a_wrong_element)
     cr_assert_eq(mem_live(), 0);
 }
 
+Test(bench, an_emulated_collective_takes_the_predicted_time_or_longer)
+{
+    struct topo *t = grid_mesh(3);
+    struct bench_result r;
+    struct bench_spec s = {.topo = t,
+                           .backend = "auto",
+                           .collective = COLL_BROADCAST,
+                           .n = 1000,
+                           .emulate = true,
+                           .scale = 0.01,
+                           .check = true,
+                           .n_iterations = 3,
+                           .timeout_s = 60};
+
+    cr_assert_eq(bench_run(&s, &r), ST_OK);
+    cr_assert_eq(r.wrong, 0);
+    cr_assert_geq(r.predicted_s, 4000 * 0.01 / 1000 / 2);
+    cr_assert_geq(r.time_s, 0.9 * r.predicted_s);
+    cr_assert_not_null(planner_find(r.backend));
+    topo_destroy(t);
+}
+
 Test(bench, a_wrong_element_is_counted)
 {
     struct topo *t = grid_mesh(3);
