@@ -68,8 +68,7 @@ static enum status unknown_backend(const char *backend)
                     nearest != NULL ? "'? " : "", list);
 }
 
-static enum status check_request(const char *backend, const struct topo *t,
-                                 const struct plan_request *q)
+static enum status check_request(const struct topo *t, const struct plan_request *q)
 {
     if (q->n_ranks < 1 || q->n_ranks != t->n_devices) {
         return log_fail(ST_INPUT,
@@ -81,9 +80,6 @@ static enum status check_request(const char *backend, const struct topo *t,
         return log_fail(ST_INPUT, "no rank %d for the root of %s, there are %d ranks", q->root,
                         collective_name(q->collective), q->n_ranks);
     }
-    if (strlen(backend) >= sizeof((struct plan *)0)->backend) {
-        return unknown_backend(backend);
-    }
     return ST_OK;
 }
 
@@ -91,7 +87,7 @@ static enum status fill(struct plan *p, const struct planner_ops *ops, const str
                         const struct plan_request *q)
 {
     p->collective = q->collective;
-    strcpy(p->backend, ops->name);
+    (void)snprintf(p->backend, sizeof p->backend, "%s", ops->name);
     p->n_ranks = p->n_nodes = q->n_ranks;
     p->root = collective_has_root(q->collective) ? q->root : -1;
     p->pipelined = true;
@@ -106,17 +102,13 @@ static enum status fill(struct plan *p, const struct planner_ops *ops, const str
     return plan_check(p, t);
 }
 
-enum status plan_create(const char *backend, const struct topo *t, const struct plan_request *q,
-                        struct plan **out)
+enum status plan_create_with(const struct planner_ops *ops, const struct topo *t,
+                             const struct plan_request *q, struct plan **out)
 {
-    const struct planner_ops *ops = planner_find(backend);
     struct plan *p;
     enum status st;
 
-    if (ops == NULL) {
-        return strcmp(backend, "nccl") == 0 ? nccl_refuse() : unknown_backend(backend);
-    }
-    TRY(check_request(backend, t, q));
+    TRY(check_request(t, q));
     p = mem_alloc(1, sizeof *p);
     if (p == NULL) {
         return ST_NOMEM;
@@ -128,6 +120,14 @@ enum status plan_create(const char *backend, const struct topo *t, const struct 
     }
     *out = p;
     return ST_OK;
+}
+
+enum status plan_create(const char *backend, const struct topo *t, const struct plan_request *q,
+                        struct plan **out)
+{
+    const struct planner_ops *ops = planner_find(backend);
+
+    return ops == NULL ? unknown_backend(backend) : plan_create_with(ops, t, q, out);
 }
 
 static void free_paths(struct path *paths, int n)

@@ -134,6 +134,10 @@ const struct planner_ops *planner_at(size_t i);
  */
 MUST_CHECK enum status plan_create(const char *backend, const struct topo *t,
                                    const struct plan_request *q, struct plan **out);
+
+/* The same with a planner that need not be registered. */
+MUST_CHECK enum status plan_create_with(const struct planner_ops *ops, const struct topo *t,
+                                        const struct plan_request *q, struct plan **out);
 void plan_destroy(struct plan *p); /* takes NULL */
 
 /* --- For planners --- */

@@ -244,6 +244,27 @@ Test(program, a_large_prime_like_count_is_exact)
     }
 }
 
+/* --- The backend of docs/adding-a-backend.md --- */
+
+extern const struct planner_ops ternary_planner;
+
+Test(program, the_backend_of_the_guide_is_right)
+{
+    for (int n_ranks = 1; n_ranks <= 9; n_ranks++) {
+        struct topo *t = grid_mesh(n_ranks);
+        for (int c = 0; c < GRID_N_COLLECTIVES; c++) {
+            struct plan_request q = {
+                .collective = (enum collective)c, .n_ranks = n_ranks, .root = n_ranks / 2};
+            struct plan *plan;
+            cr_assert_eq(plan_create_with(&ternary_planner, t, &q, &plan), ST_OK);
+            cr_assert_str_eq(plan->backend, "ternary");
+            try_sizes(plan);
+            plan_destroy(plan);
+        }
+        topo_destroy(t);
+    }
+}
+
 /* --- Counts that do not fit 32 bits --- */
 
 Test(program, offsets_are_exact_beyond_two_to_the_31)
