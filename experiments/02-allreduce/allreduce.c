@@ -56,7 +56,7 @@ static void by_hand(struct bench *b, int rank)
 {
     uintptr_t both[2] = {(uintptr_t)b->arenas[0], (uintptr_t)b->arenas[1]};
     size_t half = b->n / 2 / 16 * 16, first = rank == 0 ? 0 : half;
-    struct fold_args a = {both, both, 2, 2, first, rank == 0 ? half : b->n - half, 0};
+    struct fold_args a = {both, both, 2, 2, first, rank == 0 ? half : b->n - half, 0, false};
 
     meet(b);
     b->sum(&a);

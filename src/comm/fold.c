@@ -3,6 +3,10 @@
 #include <math.h>
 #include <string.h>
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 #include "base/halves.h"
 
 /*
@@ -18,6 +22,56 @@ enum {
 };
 
 typedef float vec __attribute__((vector_size(64), aligned(4), may_alias));
+
+/* --- Writing around the caches --- */
+
+/* Whole lines go straight to memory, without being read first; until stream_end nobody may look. */
+static void stream_copy(char *dst, const char *src, size_t n)
+{
+#ifdef __SSE2__
+    size_t head = (64 - ((uintptr_t)dst & 63)) & 63, i;
+
+    head = head < n ? head : n;
+    memcpy(dst, src, head);
+    for (i = head; i + 64 <= n; i += 64) {
+        for (size_t k = 0; k < 64; k += 16) {
+            __m128i v = _mm_loadu_si128((const __m128i *)(const void *)(src + i + k));
+            _mm_stream_si128((__m128i *)(void *)(dst + i + k), v);
+        }
+    }
+    memcpy(dst + i, src + i, n - i);
+#else
+    memcpy(dst, src, n);
+#endif
+}
+
+static void stream_end(void)
+{
+#ifdef __SSE2__
+    _mm_sfence();
+#endif
+}
+
+void fold_copy(const struct fold_args *a, size_t elem_bytes)
+{
+    const char *src = (const char *)(a->src[0] + a->first * elem_bytes);
+    size_t bytes = a->n * elem_bytes;
+
+    for (int m = 0; m < a->n_dst; m++) {
+        char *dst = (char *)(a->dst[m] + a->first * elem_bytes);
+        if (dst == src) {
+            continue;
+        }
+        if (a->stream) {
+            stream_copy(dst, src, bytes);
+        } else {
+            memcpy(dst, src, bytes);
+        }
+    }
+    if (a->stream) {
+        stream_end();
+    }
+}
 
 /* --- Sums of floats, in registers --- */
 
@@ -81,7 +135,31 @@ INLINE size_t sum_any(const struct fold_args *a)
     return i;
 }
 
-INLINE void sum_f32(const struct fold_args *a)
+/* Sums block by block in the nearest cache, from where they are written around the others. */
+INLINE void sum_stream(const struct fold_args *a)
+{
+    float sum[BLOCK];
+
+    for (size_t i = 0; i < a->n; i += BLOCK) {
+        size_t n = a->n - i < BLOCK ? a->n - i : BLOCK;
+        for (size_t e = 0; e < n; e++) {
+            sum[e] = f32(a->src[0], a->first + i)[e];
+        }
+        for (int k = 1; k < a->n_src; k++) {
+            const float *s = f32(a->src[k], a->first + i);
+            for (size_t e = 0; e < n; e++) {
+                sum[e] += s[e];
+            }
+        }
+        for (int m = 0; m < a->n_dst; m++) {
+            stream_copy((char *)f32_out(a->dst[m], a->first + i), (const char *)sum,
+                        n * sizeof(float));
+        }
+    }
+    stream_end();
+}
+
+INLINE void sum_cached(const struct fold_args *a)
 {
     size_t i = a->n_src == 2 && a->n_dst == 2 ? sum_2_2(a) : sum_any(a);
 
@@ -94,6 +172,15 @@ INLINE void sum_f32(const struct fold_args *a)
             *f32_out(a->dst[m], a->first + i) = v;
         }
     }
+}
+
+INLINE void sum_f32(const struct fold_args *a)
+{
+    if (a->stream) {
+        sum_stream(a);
+        return;
+    }
+    sum_cached(a);
 }
 
 /* --- Everything else, block by block through a buffer of fp32 or int32 --- */

@@ -12,6 +12,8 @@ struct fold_args {
     int n_src, n_dst;
     size_t first, n;
     int divisor; /* 0: none */
+    bool stream; /* the results will not be read from a cache: write around it; no buffer is both
+                    source and destination */
 };
 
 /*
@@ -23,5 +25,8 @@ typedef void fold_fn(const struct fold_args *a);
 
 /* The fastest one for this processor; never NULL. */
 fold_fn *fold_select(enum dtype d, enum redop r);
+
+/* Copy the only source to every destination, bit by bit. */
+void fold_copy(const struct fold_args *a, size_t elem_bytes);
 
 #endif

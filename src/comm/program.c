@@ -7,8 +7,9 @@
 #include "comm/share.h"
 
 enum {
-    MIN_CHUNK = 128 << 10, /* below, the cost of starting an operation shows */
-    MAX_CHUNK = 256 << 10  /* two of them stay in a core's own cache */
+    MIN_CHUNK = 128 << 10,   /* below, the cost of starting an operation shows */
+    STREAM_BYTES = 32 << 20, /* of all ranks' results: more than the last cache holds */
+    MAX_CHUNK = 256 << 10    /* two of them stay in a core's own cache */
 };
 
 /* One hop of one tree, before hops are joined: dst = src[0] (op src[1]). */
@@ -450,6 +451,7 @@ enum status program_create(const struct plan *plan, const struct program_spec *s
     p->n_nodes = plan->n_nodes;
     p->n_trees = plan->n_trees;
     p->fold = fold_select(spec->dtype, spec->redop);
+    p->stream = spec->n > STREAM_BYTES / dtype_bytes(spec->dtype) / (size_t)plan->n_ranks;
     p->trees = mem_alloc(plan->n_trees, sizeof *p->trees);
     p->touches = mem_alloc((size_t)plan->n_ranks, sizeof *p->touches);
     p->has_tmp = mem_alloc((size_t)plan->n_nodes, sizeof *p->has_tmp);

@@ -71,6 +71,7 @@ struct program {
     size_t *touches; /* [n_ranks] instances that read or write memory of the rank */
     bool *has_tmp;   /* [n_nodes] */
     fold_fn *fold;
+    bool stream; /* the message is so large that no cache would keep the results */
 };
 
 /*

@@ -60,6 +60,18 @@ void program_bind(const struct program *p, const struct program_buffers *buffers
     }
 }
 
+static bool overlaps(const struct fold_args *a)
+{
+    for (int k = 0; k < a->n_src; k++) {
+        for (int m = 0; m < a->n_dst; m++) {
+            if (a->src[k] == a->dst[m]) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 void program_run(const struct program *p, const uintptr_t *bases, size_t tree, size_t chunk,
                  size_t op)
 {
@@ -71,5 +83,10 @@ void program_run(const struct program *p, const uintptr_t *bases, size_t tree, s
                           .divisor = o->finish ? p->n_ranks : 0};
 
     a.first = program_chunk(p, tree, chunk, &a.n);
-    p->fold(&a);
+    a.stream = p->stream && !overlaps(&a);
+    if (a.n_src == 1 && a.divisor == 0) {
+        fold_copy(&a, dtype_bytes(p->spec.dtype));
+    } else {
+        p->fold(&a);
+    }
 }
