@@ -10,9 +10,8 @@
 #include "comm/engine/engine_state.h"
 
 enum {
-    SPIN_NS = 20000,     /* about twice what sleeping and waking cost */
-    SPIN_BUSY_NS = 2000, /* where others want the core */
-    PATIENCE = 32,       /* turns of a waiting loop, some 10 ns each */
+    SPIN_NS = 20000, /* about twice what sleeping and waking cost */
+    PATIENCE = 32,   /* turns of a waiting loop, some 10 ns each */
 };
 
 static int count_cores(void)
@@ -130,7 +129,7 @@ enum status engine_create(const struct engine_options *options, const struct eng
         e->opt.n_workers = 1;
     }
     e->n_cores = count_cores();
-    e->spin_ns = e->opt.n_ranks + e->opt.n_workers <= e->n_cores ? SPIN_NS : SPIN_BUSY_NS;
+    e->crowded = e->opt.n_ranks + e->opt.n_workers > e->n_cores;
     e->timeout_ns = timeout_s < 1e9 ? (int64_t)(timeout_s * 1e9) : INT64_C(1000000000000000000);
     atomic_init(&e->sleepers, 0);
     atomic_init(&e->failed, ST_OK);
@@ -277,7 +276,7 @@ enum status engine_wait(struct engine *e, int rank, size_t job)
             return ST_OK;
         }
         /* Others are given the time to take their own part: looking for it slows them down. */
-        if (engine_run_one(e, j, rank, turn >= PATIENCE) ||
+        if (engine_run_one(e, j, rank, e->crowded || turn >= PATIENCE) ||
             (turn % PATIENCE == 0 && engine_run_any(e, rank))) {
             idle_since = 0;
             continue;
@@ -292,7 +291,7 @@ enum status engine_wait(struct engine *e, int rank, size_t job)
         if (now - begin >= e->timeout_ns) {
             return fail_timeout(e, j, rank);
         }
-        if (now - idle_since >= e->spin_ns) {
+        if (e->crowded || now - idle_since >= SPIN_NS) { /* others want the core */
             sleep_rank(e, j, rank, e->timeout_ns - (now - begin));
         }
     }

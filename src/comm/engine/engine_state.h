@@ -28,7 +28,8 @@ struct engine {
     struct engine_worker *workers;
     int n_started;
     int n_cores;
-    int64_t spin_ns, timeout_ns;
+    bool crowded; /* more threads than cores */
+    int64_t timeout_ns;
     struct fabric *fabric; /* NULL: the speed of memory */
     struct agenda arrivals;
     _Alignas(64) atomic_int sleepers;
