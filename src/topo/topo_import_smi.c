@@ -109,7 +109,8 @@ static enum status read_cell(struct matrix *m, int row, int col, const char *wor
     static const char *const names[] = {"PIX", "PXB", "PHB", "NODE", "SYS", "X"};
     int64_t lanes;
 
-    if (strncmp(word, "NV", 2) == 0 && text_to_i64(word + 2, &lanes) && lanes >= 1 && lanes <= 64) {
+    if (row != col && strncmp(word, "NV", 2) == 0 && text_to_i64(word + 2, &lanes) && lanes >= 1 &&
+        lanes <= 64) {
         m->lanes[row][col] = (int)lanes;
         m->level[row][col] = HIDDEN;
         return ST_OK;

@@ -1,6 +1,7 @@
 /* The shipped machines: their optima, by the closed forms that hold for them. */
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "comm/treepack/choose.h"
@@ -165,10 +166,18 @@ Test(machines, fewer_trees_cost_no_more_than_promised)
 
 Test(machines, every_failing_allocation_is_reported_without_a_leak)
 {
-    static const char *const names[] = {"dgx1p", "pcie4"};
+    static const char *const texts[] = {
+        "topology t\ndevice a b c\nlink a b 1 B/s\nlink b c 2 B/s\nlink c a 1 B/s\n",
+        "topology t\ndevice a b c\nswitch s n\nlink a s 2 B/s\nlink b s 2 B/s\nlink c n 2 B/s\n"
+        "link n s 2 B/s\n",
+        "topology t\ndevice a b c\noneway a b 3 B/s\nlink b c 2 B/s\noneway c a 1 B/s\n",
+    };
 
-    for (size_t m = 0; m < 2; m++) {
-        struct topo *t = machine(names[m], m == 0 ? "nvlink" : NULL);
+    for (size_t m = 0; m < sizeof texts / sizeof texts[0]; m++) {
+        char text[256];
+        struct topo *t;
+        (void)snprintf(text, sizeof text, "%s", texts[m]);
+        cr_assert_eq(topo_parse("text", text, strlen(texts[m]), &t), ST_OK);
         for (int kind = SOLVE_BROADCAST; kind <= SOLVE_ALLREDUCE; kind++) {
             struct solve_request q = {.kind = (enum solve_kind)kind};
             size_t live = mem_live();

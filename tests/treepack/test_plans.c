@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "classes.h"
+#include "comm/plan_forestcoll.h"
 #include "comm/plan_json.h"
 #include "topo/plan_verify.h"
 
@@ -112,6 +113,34 @@ Test(plans, of_other_machines_are_sound)
         check_plan(t, COLL_REDUCE, 1);
         topo_destroy(t);
     }
+}
+
+Test(plans, of_forestcoll_are_read)
+{
+    char text[] =
+        "topology t\ndevice a b c\nswitch s\nlink a s 2 B/s\nlink b s 2 B/s\nlink c s 2 B/s\n";
+    char file[512], path[64];
+    struct topo *t, *two;
+    struct plan *p = NULL;
+    int ranks[] = {0, 1};
+
+    cr_assert_eq(topo_parse("text", text, sizeof text - 1, &t), ST_OK);
+    (void)snprintf(file, sizeof file, "%s/tests/topo/imports/star3.forest.xml", TEST_SOURCE_DIR);
+    cr_assert_eq(plan_forestcoll_read(file, t, &p), ST_OK);
+    cr_assert_eq(p->n_trees, 3);
+    cr_assert_eq(plan_depth(p), 1);
+    cr_assert_float_eq(1 / plan_link_seconds_per_byte(p, t), 3, 1e-12);
+    path_of(path, "forest");
+    write_plan(p, t, path);
+    cr_assert_eq(plan_verify(path, t, NULL), ST_OK);
+    (void)unlink(path);
+    plan_destroy(p);
+    cr_assert_eq(topo_subset(t, ranks, 2, &two), ST_OK);
+    cr_assert_eq(plan_forestcoll_read(file, two, &p), ST_INPUT, "other devices");
+    cr_assert_eq(plan_forestcoll_read("/dev/null", t, &p), ST_INPUT);
+    topo_destroy(two);
+    topo_destroy(t);
+    cr_assert_eq(mem_live(), 0);
 }
 
 /* Unequal directions: the proof is a weighted sum of cuts. */

@@ -8,19 +8,20 @@
  *        \ /      0 → 2 → 1          down: 3/2 units a second
  *         2
  *
- * Options, separated by blanks: `k=N` N trees per root; `few` or `shallow`; `mwu` Blink's
- * approximate packing instead. The mathematics is in solve.c and below it.
+ * The options are in treepack_options.h, the mathematics is in solve.c and below it.
  */
 #include "comm/treepack/treepack.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "base/mem.h"
 #include "comm/planners.h"
 #include "comm/treepack/choose.h"
 #include "comm/treepack/explain.h"
+#include "comm/treepack/hybrid.h"
+#include "comm/treepack/mwu.h"
+#include "comm/treepack/phases.h"
+#include "comm/treepack/treepack_options.h"
 
 /* The links of an arc in the order in which the data crosses them. */
 static enum status set_path(struct path *path, const struct arc *a, bool backwards)
@@ -168,11 +169,69 @@ enum status treepack_add_best(const struct topo *t, const struct solve_request *
     return st;
 }
 
+/* Blink's packing in place of the exact one, below the same bound. */
+static enum status add_mwu(const struct topo *t, const struct solve_request *r,
+                           const struct treepack_options *o, struct plan *out)
+{
+    struct mwu_options m = {o->epsilon, o->threshold};
+    struct mwu_result w = {0};
+    struct solution s = {0};
+    int *rev = mem_alloc((size_t)t->n_links, sizeof *rev);
+    enum status st = rev == NULL ? ST_NOMEM : mwu_pack(t, r, &m, &w);
+
+    if (st == ST_OK) {
+        st = solve(t, r, &s);
+    }
+    if (st == ST_OK) {
+        struct lattice **l = r->reversed ? &s.up_l : &s.down_l;
+        struct packing *p = r->reversed ? &s.up : &s.down;
+        lattice_destroy(*l);
+        packing_fini(p);
+        *l = w.l;
+        *p = w.reduced;
+        w.l = NULL;
+        packing_init(&w.reduced, t->n_devices);
+        if (r->kind == SOLVE_ALLREDUCE) {
+            (void)solve_mirror_links(t, rev);
+            lattice_destroy(s.up_l);
+            s.up_l = NULL;
+            packing_fini(&s.up);
+            st = solve_mirror(s.down_l, rev, &s.up_l);
+        }
+    }
+    if (st == ST_OK && r->kind == SOLVE_ALLREDUCE) {
+        st = packing_copy(&s.down, &s.up);
+    }
+    if (st == ST_OK) {
+        out->bound_bytes_per_s = lattice_rate(s.whole, s.bound.rate);
+        st = explain_bound(t, &s, r, out);
+    }
+    if (st == ST_OK) {
+        st = add_trees(&s, out);
+    }
+    solution_fini(&s);
+    mwu_result_fini(&w);
+    mem_free(rev);
+    return st;
+}
+
 static enum status treepack_plan(const struct topo *t, const struct plan_request *q,
                                  struct plan *out)
 {
     struct solve_request r = treepack_request(q->collective, q->root);
+    struct treepack_options o;
 
+    TRY(treepack_options_read(q->options, &o));
+    r.fixed_k = o.k;
+    if (o.mwu) {
+        return add_mwu(t, &r, &o, out);
+    }
+    if (o.phases) {
+        return phases_plan(t, &r, out);
+    }
+    if (o.hybrid[0] != '\0') {
+        return hybrid_plan(t, &r, o.hybrid, o.switch_s, q->n_bytes, out);
+    }
     return treepack_add_best(t, &r, q->n_bytes, out);
 }
 
