@@ -25,6 +25,31 @@ VEC_INLINE struct span window_span(const struct window *w, size_t o, size_t size
     return s;
 }
 
+/* Whether the window lies inside the input as a whole, so that its loops have fixed lengths. */
+VEC_INLINE bool window_is_whole(const struct window *w, const struct span *v, const struct span *u)
+{
+    return v->to - v->from == w->kernel && u->to - u->from == w->kernel;
+}
+
+/* The maximum over positions [v0, v1) x [u0, u1) of a window whose position (v0, u0) is at `x`. */
+VEC_INLINE v16 window_maximum(const struct plane *in, size_t kernel, size_t v0, size_t v1,
+                              size_t u0, size_t u1, const T *x, int lanes, i16v *number)
+{
+    v16 best = v0 < v1 && u0 < u1 ? LOAD(x, lanes) : vec_set(-INFINITY);
+
+    *number = (i16v){0};
+    *number += (int)(v0 * kernel + u0);
+    for (size_t a = v0; a < v1; a++) {
+        for (size_t b = u0; b < u1; b++) {
+            if (a != v0 || b != u0) {
+                vec_take_larger(LOAD(x + (a - v0) * in->row + (b - u0) * in->step, lanes),
+                                (int)(a * kernel + b), &best, number);
+            }
+        }
+    }
+    return best;
+}
+
 VEC_INLINE void max_pool_of(const struct plane *in, const struct plane *out, const struct window *w,
                             const T *x, T *y, uint8_t *which, int from, int to)
 {
@@ -32,19 +57,15 @@ VEC_INLINE void max_pool_of(const struct plane *in, const struct plane *out, con
         struct span v = window_span(w, i, in->h);
         for (size_t j = 0; j < out->w; j++) {
             struct span u = window_span(w, j, in->w);
-            v16 best = vec_set(-INFINITY);
-            i16v number = {0};
-            number += (int)(v.from * w->kernel + u.from);
-            for (size_t a = v.from; a < v.to; a++) {
-                const T *row = x + (v.start + a - v.from) * in->row + u.start * in->step;
-                for (size_t b = u.from; b < u.to; b++, row += in->step) {
-                    vec_take_larger(LOAD(row, from), (int)(a * w->kernel + b), &best, &number);
-                }
-            }
+            const T *start = x + v.start * in->row + u.start * in->step;
+            i16v number;
+            v16 best = window_is_whole(w, &v, &u)
+                           ? window_maximum(in, w->kernel, 0, w->kernel, 0, w->kernel, start, from,
+                                            &number)
+                           : window_maximum(in, w->kernel, v.from, v.to, u.from, u.to, start, from,
+                                            &number);
             STORE(y + i * out->row + j * out->step, best, to);
-            if (which != NULL) {
-                vec_store_numbers(which + i * out->row + j * out->step, number, to);
-            }
+            vec_store_numbers(which + i * out->row + j * out->step, number, to);
         }
     }
 }
@@ -73,6 +94,20 @@ VEC_INLINE void plane_clear(const struct plane *p, T *x, int lanes)
     }
 }
 
+/* Hand `g` to the position of the maximum among [v0, v1) x [u0, u1); (v0, u0) is at `dx`. */
+VEC_INLINE void window_hand_back(const struct plane *in, size_t kernel, size_t v0, size_t v1,
+                                 size_t u0, size_t u1, bool apart, v16 g, i16v number, T *dx,
+                                 int lanes)
+{
+    for (size_t a = v0; a < v1; a++) {
+        for (size_t b = u0; b < u1; b++) {
+            T *at = dx + (a - v0) * in->row + (b - u0) * in->step;
+            v16 d = vec_where_number(number, (int)(a * kernel + b), g);
+            STORE(at, apart ? d : d + LOAD(at, lanes), lanes);
+        }
+    }
+}
+
 VEC_INLINE void max_unpool_of(const struct plane *in, const struct plane *out,
                               const struct window *w, const T *dy, const uint8_t *which, T *dx,
                               int from, int to)
@@ -89,12 +124,13 @@ VEC_INLINE void max_unpool_of(const struct plane *in, const struct plane *out,
             struct span u = window_span(w, j, in->w);
             v16 g = LOAD(dy + i * out->row + j * out->step, from);
             i16v number = vec_load_numbers(which + i * out->row + j * out->step, from);
-            for (size_t a = v.from; a < v.to; a++) {
-                T *row = dx + (v.start + a - v.from) * in->row + u.start * in->step;
-                for (size_t b = u.from; b < u.to; b++, row += in->step) {
-                    v16 d = vec_where_number(number, (int)(a * w->kernel + b), g);
-                    STORE(row, apart ? d : d + LOAD(row, to), to);
-                }
+            T *start = dx + v.start * in->row + u.start * in->step;
+            if (window_is_whole(w, &v, &u)) {
+                window_hand_back(in, w->kernel, 0, w->kernel, 0, w->kernel, apart, g, number, start,
+                                 to);
+            } else {
+                window_hand_back(in, w->kernel, v.from, v.to, u.from, u.to, apart, g, number, start,
+                                 to);
             }
         }
     }

@@ -21,20 +21,37 @@ static bool has_avx512(void)
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
 }
 
-const struct kernels *kernels_find(bool bf16)
+const struct kernels *kernels_at(size_t i)
 {
-    if (bf16) {
-        return has_avx512() && has_avx512_bf16() ? &kernels_bf16 : NULL;
-    }
-    if (has_avx512()) {
-        return &kernels_avx512;
-    }
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &kernels_avx2
-                                                                           : &kernels_generic;
+    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    const struct kernels *all[] = {&kernels_generic, avx2 ? &kernels_avx2 : NULL,
+                                   avx2 && has_avx512() ? &kernels_avx512 : NULL};
+
+    return i < sizeof all / sizeof *all ? all[i] : NULL;
+}
+
+static const struct kernels *bf16_kernels(void)
+{
+    return has_avx512() && has_avx512_bf16() ? &kernels_bf16 : NULL;
 }
 #else
-const struct kernels *kernels_find(bool bf16)
+const struct kernels *kernels_at(size_t i)
 {
-    return bf16 ? NULL : &kernels_generic;
+    return i == 0 ? &kernels_generic : NULL;
+}
+
+static const struct kernels *bf16_kernels(void)
+{
+    return NULL;
 }
 #endif
+
+const struct kernels *kernels_find(bool bf16)
+{
+    size_t n = 0;
+
+    while (kernels_at(n) != NULL) {
+        n++;
+    }
+    return bf16 ? bf16_kernels() : kernels_at(n - 1);
+}

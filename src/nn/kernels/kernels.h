@@ -97,4 +97,7 @@ struct kernels {
 /* The fastest ones that this processor runs; bf16 gives NULL where it has no bf16 conversion. */
 const struct kernels *kernels_find(bool bf16);
 
+/* The fp32 ones that this processor runs, from the plainest to the fastest; NULL past the end. */
+const struct kernels *kernels_at(size_t i);
+
 #endif
