@@ -32,7 +32,8 @@ static void grow(const struct topo *t, int from, int to, struct reach *reach)
             const struct reach *u = &reach[l->from];
             struct reach *v = &reach[l->to];
             int64_t width = narrower(u->width, l->bytes_per_s);
-            if (u->hops != hops - 1 || (l->from != from && topo_is_device(t, l->from))) {
+            if (u->hops != hops - 1 || l->bytes_per_s <= 0 ||
+                (l->from != from && topo_is_device(t, l->from))) {
                 continue;
             }
             if (v->hops < 0 || (v->hops == hops && width > v->width)) {

@@ -9,8 +9,8 @@
 
 /*
  * The cheapest path from vertex `from` to vertex `to`: fewest links, then the fattest, through no
- * device but its ends. `*out` owns its links (mem_free); from = to gives n = 0. `found` tells
- * whether there is one. Errors: ST_NOMEM.
+ * device but its ends; links without capacity do not count. `*out` owns its links (mem_free); from
+ * = to gives n = 0. `found` tells whether there is one. Errors: ST_NOMEM.
  */
 MUST_CHECK enum status route_find(const struct topo *t, int from, int to, struct path *out,
                                   bool *found);

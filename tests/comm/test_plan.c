@@ -193,6 +193,30 @@ Test(plan, paths_take_the_fewest_links_then_the_fattest_and_cross_no_device)
     topo_destroy(t);
 }
 
+static void check_rings(const char *name, enum collective c, size_t n_trees, double seconds)
+{
+    struct topo *t;
+    struct plan *p;
+
+    cr_assert_eq(topo_open(name, &t), ST_OK);
+    p = make("ring", t, c, 0);
+    cr_assert_eq(p->n_trees, n_trees, "%s: %zu trees", name, p->n_trees);
+    cr_assert_float_eq(plan_link_seconds_per_byte(p, t) / seconds, 1, 1e-9, "%s: %g", name,
+                       plan_link_seconds_per_byte(p, t));
+    plan_destroy(p);
+    topo_destroy(t);
+}
+
+Test(plan, several_rings_share_the_message_by_their_capacity)
+{
+    char path[] = TEST_SOURCE_DIR "/topologies/dgx1v.topo";
+
+    /* A ring of doubled and one of single links, both ways: 6 lanes of 25 GB/s out of each GPU. */
+    check_rings(path, COLL_ALLREDUCE, 8 * 4, 2 * 7.0 / 8 / 150e9);
+    check_rings(path, COLL_REDUCE_SCATTER, 8 * 4, 7.0 / 8 / 150e9);
+    check_rings(path, COLL_BROADCAST, 4, 1 / 150e9);
+}
+
 /* Wrong plans, each one step from a right one. */
 static void break_plan(struct plan *p, int how)
 {
