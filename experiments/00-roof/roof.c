@@ -113,7 +113,7 @@ static void make_norm(struct roof *r, struct item *it)
 {
     dnnl_data_type_t type = r->dtype == GRAPH_BF16 ? dnnl_bf16 : dnnl_f32;
     dnnl_batch_normalization_desc_t d;
-    dnnl_primitive_desc_t fwd, bwd;
+    dnnl_primitive_desc_t fwd = NULL, bwd = NULL;
     dnnl_dims_t c = {(dnnl_dim_t)it->out.shape.c}, two = {2, (dnnl_dim_t)it->out.shape.c};
     unsigned flags = dnnl_use_scaleshift | dnnl_fuse_norm_relu;
     struct od_md data = {0}, vec = {0}, mat = {0}, ws = {0};

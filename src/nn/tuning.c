@@ -28,41 +28,6 @@ struct tuning {
     size_t n, room;
 };
 
-/* --- the machine --- */
-
-/* Copy the value of a line "name : value" of /proc/cpuinfo. */
-static void take_field(const char *line, const char *name, char *out, size_t out_bytes)
-{
-    size_t length = strlen(name);
-    const char *value;
-
-    if (strncmp(line, name, length) != 0 || out[0] != '\0') {
-        return;
-    }
-    value = line + length;
-    value += strspn(value, "\t ");
-    if (*value == ':') {
-        value += 1 + strspn(value + 1, " ");
-        snprintf(out, out_bytes, "%.*s", (int)strcspn(value, "\n"), value);
-    }
-}
-
-static void name_machine(char *out, size_t out_bytes)
-{
-    char line[512], model[48] = "", family[8] = "", number[8] = "";
-    FILE *f = fopen("/proc/cpuinfo", "r");
-
-    while (f != NULL && fgets(line, sizeof line, f) != NULL) {
-        take_field(line, "model name", model, sizeof model);
-        take_field(line, "cpu family", family, sizeof family);
-        take_field(line, "model", number, sizeof number);
-    }
-    if (f != NULL) {
-        fclose(f);
-    }
-    snprintf(out, out_bytes, "%s %s.%s", model[0] == '\0' ? "unknown" : model, family, number);
-}
-
 const char *tuning_machine(const struct tuning *t)
 {
     return t == NULL ? "" : t->machine;
@@ -311,7 +276,7 @@ enum status tuning_create(const char *cache_path, struct tuning **out)
     }
     pthread_mutex_init(&t->table, NULL);
     pthread_mutex_init(&t->turn, NULL);
-    name_machine(t->machine, sizeof t->machine);
+    tuning_name_machine(t->machine, sizeof t->machine);
     if (cache_path != NULL && cache_path[0] != '\0') {
         t->cache_path = mem_strdup(cache_path);
         st = t->cache_path == NULL ? ST_NOMEM : read_cache(t);

@@ -32,7 +32,10 @@ void tuning_unlock(struct tuning *t);
 /* Write the user's cache; a failure is a warning only. */
 void tuning_save(const struct tuning *t);
 
-/* The processor's name for keys. */
+/* Name this machine's processor, for keys: "AMD EPYC 25.17". */
+void tuning_name_machine(char *out, size_t out_bytes);
+
+/* The same, as it was at tuning_create. */
 const char *tuning_machine(const struct tuning *t);
 
 #endif

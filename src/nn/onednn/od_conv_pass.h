@@ -3,6 +3,15 @@
 
 #include "nn/onednn/od_conv_gemm.h"
 
+/* For functions with a local `st` and a label `done`. */
+#define DNN_TRY(call)                                                                              \
+    do {                                                                                           \
+        st = (call);                                                                               \
+        if (st != dnnl_success) {                                                                  \
+            goto done;                                                                             \
+        }                                                                                          \
+    } while (0)
+
 enum od_algorithm {
     OD_DIRECT,
     OD_WINOGRAD,
@@ -41,6 +50,11 @@ struct conv_data {
 
 /* Dimensions of the weights: OIHW, or GOIHW with groups. Returns their number. */
 int conv_weight_dims(const struct op_node *node, dnnl_dims_t dims);
+
+dnnl_data_type_t conv_pass_type(enum graph_dtype dtype);
+
+/* Attributes: scratchpads are ours; with `relu` the result is max(0, result). Destroy after use. */
+MUST_CHECK dnnl_status_t conv_pass_attr(bool relu, dnnl_primitive_attr_t *out);
 
 /*
  * Describe a pass. `weights`: the layout that it must use; none: any. dnnl_unimplemented also for
