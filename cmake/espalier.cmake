@@ -48,7 +48,7 @@ function(espalier_add_test name)
     cmake_parse_arguments(T "" "TIMEOUT" "COMMAND;LABELS" ${ARGN})
     add_test(NAME ${name} COMMAND ${T_COMMAND} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
     if(NOT T_TIMEOUT)
-        set(T_TIMEOUT 600)
+        set(T_TIMEOUT 1500)
     endif()
     set_tests_properties(${name} PROPERTIES ENVIRONMENT "${ESPALIER_TEST_ENVIRONMENT}"
         LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT})
