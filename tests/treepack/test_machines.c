@@ -168,8 +168,8 @@ Test(machines, every_failing_allocation_is_reported_without_a_leak)
 {
     static const char *const texts[] = {
         "topology t\ndevice a b c\nlink a b 1 B/s\nlink b c 2 B/s\nlink c a 1 B/s\n",
-        "topology t\ndevice a b c\nswitch s n\nlink a s 2 B/s\nlink b s 2 B/s\nlink c n 2 B/s\n"
-        "link n s 2 B/s\n",
+        ("topology t\ndevice a b c\nswitch s n\nlink a s 2 B/s\nlink b s 2 B/s\nlink c n 2 B/s\n"
+         "link n s 2 B/s\n"),
         "topology t\ndevice a b c\noneway a b 3 B/s\nlink b c 2 B/s\noneway c a 1 B/s\n",
     };
 
