@@ -12,6 +12,7 @@ enum {
     FLAG_COLLECTIVE,
     FLAG_DEVICES,
     FLAG_TOPOLOGY,
+    FLAG_PLAN,
     FLAG_BEGIN,
     FLAG_END,
     FLAG_FACTOR,
@@ -40,6 +41,7 @@ static const struct args_flag flags[N_FLAGS] = {
     [FLAG_DEVICES] = {"devices", "N", "number of ranks; default: all of the topology, or 2", NULL,
                       'g'},
     [FLAG_TOPOLOGY] = {"topology", "NAME", "a name in topologies/ or a file", NULL, 0},
+    [FLAG_PLAN] = {"plan", "FILE", "run this plan file, made by topo plan --json", NULL, 0},
     [FLAG_BEGIN] = {"begin", "BYTES", "smallest message, with K, M or G; default 4K", NULL, 'b'},
     [FLAG_END] = {"end", "BYTES", "largest message; default 16M", NULL, 'e'},
     [FLAG_FACTOR] = {"factor", "N", "from one size to the next; default 4", NULL, 'f'},
@@ -168,6 +170,11 @@ static enum status take_name(const struct args_flag *f, const char *value, struc
         return get_place(f, value, o);
     case FLAG_TOPOLOGY:
         o->topology = value;
+        return ST_OK;
+    case FLAG_PLAN:
+        o->plan = value;
+        o->backends[0] = "plan";
+        o->n_backends = 1;
         return ST_OK;
     case FLAG_OUT:
         return get_out(f, value, o);

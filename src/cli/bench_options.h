@@ -27,6 +27,7 @@ struct bench_options {
     bool check, out_of_place, in_place, emulate, help, version;
     double timeout_s, scale;
     const char *topology, *out; /* "" if not given; point into argv */
+    const char *plan;           /* NULL if not given */
 };
 
 /* Errors: ST_BADARG, logged. */

@@ -83,6 +83,7 @@ static enum status bench_backend(const struct bench_options *o, const struct top
 {
     struct bench_spec spec = {.topo = t,
                               .backend = backend,
+                              .plan = o->plan,
                               .collective = o->collective,
                               .dtype = o->dtype,
                               .redop = o->redop,

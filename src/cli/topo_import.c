@@ -72,6 +72,7 @@ static enum status import_topology(const struct topo_options *o, FILE *f)
     enum status st;
 
     TRY(read_topology(o, &t));
+    TRY(topo_options_cut(o, &t));
     st = o->json ? topo_write_json(t, f) : topo_write(t, f);
     topo_destroy(t);
     return st;

@@ -138,12 +138,12 @@ static enum status keep_devices(const struct topo *t, const char *list, struct t
     return st;
 }
 
-enum status topo_options_open(const struct topo_options *o, const char *name, struct topo **out)
+enum status topo_options_cut(const struct topo_options *o, struct topo **io)
 {
-    struct topo *t, *s;
+    struct topo *t = *io, *s;
     enum status st;
 
-    TRY(topo_open(name, &t));
+    *io = NULL;
     if (o->links != NULL) {
         st = topo_keep_links(t, o->links, &s);
         topo_destroy(t);
@@ -156,6 +156,16 @@ enum status topo_options_open(const struct topo_options *o, const char *name, st
         TRY(st);
         t = s;
     }
+    *io = t;
+    return ST_OK;
+}
+
+enum status topo_options_open(const struct topo_options *o, const char *name, struct topo **out)
+{
+    struct topo *t;
+
+    TRY(topo_open(name, &t));
+    TRY(topo_options_cut(o, &t));
     *out = t;
     return ST_OK;
 }

@@ -29,6 +29,10 @@ MUST_CHECK enum status topo_options_read(struct topo_options *o, const struct to
                                          int argc, const char *const *argv);
 void topo_options_print(FILE *out);
 
+/* Replace a topology by what --devices and --links leave of it; NULL on failure. Errors: ST_INPUT,
+ * ST_NOMEM. */
+MUST_CHECK enum status topo_options_cut(const struct topo_options *o, struct topo **io);
+
 /* The topology that is named, cut down to --devices and --links. Errors: ST_INPUT, ST_NOMEM. */
 MUST_CHECK enum status topo_options_open(const struct topo_options *o, const char *name,
                                          struct topo **out);

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "comm/auto.h"
 #include "comm/bench_data.h"
+#include "comm/plan_json.h"
 #include "comm/engine/engine.h"
 
 enum {
@@ -197,7 +198,14 @@ static enum status make_program(struct bench *b)
         .topo = s->emulate ? s->topo : NULL, .scale = s->scale, .n_cores = cost_cores()};
     struct auto_choice choice;
 
-    if (strcmp(s->backend, "auto") == 0) {
+    if (s->plan != NULL) {
+        TRY(plan_json_read(s->plan, s->topo, &b->plan));
+        if (b->plan->collective != s->collective) {
+            return log_fail(ST_INPUT, "plan %s is for %s, give --collective %s", s->plan,
+                            collective_name(b->plan->collective),
+                            collective_name(b->plan->collective));
+        }
+    } else if (strcmp(s->backend, "auto") == 0) {
         TRY(auto_choose(s->topo, &q, &spec, &model, &choice));
         b->plan = choice.plan;
     } else {

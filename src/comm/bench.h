@@ -13,6 +13,7 @@
 struct bench_spec {
     const struct topo *topo; /* a device for each rank */
     const char *backend;     /* or "auto" */
+    const char *plan;        /* a plan file to run instead, or NULL */
     enum collective collective;
     enum dtype dtype;
     enum redop redop;

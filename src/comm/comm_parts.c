@@ -20,8 +20,11 @@ static struct program_spec spec_of(const struct comm_parts *p, const struct comm
 
 static struct plan_request request_of(const struct comm_args *a, size_t bytes)
 {
-    return (struct plan_request){
-        .collective = COLL_ALLREDUCE, .n_ranks = a->n_ranks, .root = -1, .n_bytes = bytes};
+    return (struct plan_request){.collective = COLL_ALLREDUCE,
+                                 .n_ranks = a->n_ranks,
+                                 .root = -1,
+                                 .n_bytes = bytes,
+                                 .options = a->cfg->treepack};
 }
 
 /* The one plan for all messages. */

@@ -75,7 +75,8 @@ struct config_comm {
     char *
         topology; /* a name in topologies/ or a .topo file; "" = a full mesh of the host's memory */
     char *plan;   /* a plan file; "" = made by the backend */
-    char *fabric; /* memory | emulate */
+    char *treepack; /* exact | k=N | mwu ... | hybrid=KINDS ... | three-phase */
+    char *fabric;   /* memory | emulate */
     double fabric_scale;
     int64_t workers; /* engine threads; -1 = chosen */
     char *order;     /* fifo | priority */

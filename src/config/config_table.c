@@ -153,6 +153,10 @@ static const struct config_key table[] = {
              "memory."},
     {AT(comm, plan), KEY_TEXT, "", .flags = KEY_EMPTY, .habits = "plan_file",
      .help = "A plan file to use; empty: the backend makes one."},
+    {AT(comm, treepack), KEY_TEXT, "exact",
+     .help = "How treepack packs: exact; k=N trees per root; mwu [eps=E] [threshold=T], Blink's "
+             "approximation; hybrid=KINDS [switch-us=X], links of these kinds and all others at "
+             "once; three-phase, for several servers."},
     {AT(comm, fabric), KEY_CHOICE, "memory", .choices = "memory|emulate",
      .habits = "network|transport",
      .help = "Copies at the speed of memory, or held to the topology's link speeds."},

@@ -67,6 +67,17 @@ static void write_link(const struct topo *t, int i, FILE *out)
     (void)fputc('\n', out);
 }
 
+/* What remains of a switch when its links were dropped is not worth a line. */
+static bool has_link(const struct topo *t, int v)
+{
+    for (int i = 0; i < t->n_links; i++) {
+        if (t->links[i].from == v || t->links[i].to == v) {
+            return true;
+        }
+    }
+    return false;
+}
+
 enum status topo_write(const struct topo *t, FILE *out)
 {
     static const char *const words[] = {"device", "cpu", "switch", "nic", "net"};
@@ -80,7 +91,7 @@ enum status topo_write(const struct topo *t, FILE *out)
         (void)fprintf(out, "%-8s %s\n", words[v->kind], v->name);
     }
     for (int v = 0; v < t->n_vertices; v++) {
-        if (!topo_is_device(t, v)) {
+        if (!topo_is_device(t, v) && has_link(t, v)) {
             (void)fprintf(out, "%-8s %s\n", words[t->vertices[v].kind], t->vertices[v].name);
         }
     }

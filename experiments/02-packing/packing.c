@@ -1,0 +1,253 @@
+/*
+ * packing: every connected class of 3 to 8 GPUs of a DGX-1, one CSV line each. In lanes: the
+ * broadcast rate, the allreduce rate, the number of disjoint rings and what they reach; of the
+ * exact planner and of multiplicative weights (eps = 0.1) trees, depth, rates and times.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "comm/treepack/choose.h"
+#include "comm/treepack/mwu.h"
+#include "topo/topo.h"
+
+enum {
+    MAX_CYCLES = 2520
+};
+
+struct sub {
+    int n, ranks[8];
+    int lanes[8][8];
+};
+
+static struct sub sub_of(int lanes[8][8], unsigned mask)
+{
+    struct sub s = {0};
+
+    for (int r = 0; r < 8; r++) {
+        if (mask >> r & 1) {
+            s.ranks[s.n++] = r;
+        }
+    }
+    for (int i = 0; i < s.n; i++) {
+        for (int j = 0; j < s.n; j++) {
+            s.lanes[i][j] = lanes[s.ranks[i]][s.ranks[j]];
+        }
+    }
+    return s;
+}
+
+static bool connected(const struct sub *s)
+{
+    unsigned seen = 1, before = 0;
+
+    while (seen != before) {
+        before = seen;
+        for (int i = 0; i < s->n; i++) {
+            for (int j = 0; j < s->n; j++) {
+                seen |= (seen >> i & 1) && s->lanes[i][j] > 0 ? 1U << j : 0;
+            }
+        }
+    }
+    return seen == (1U << s->n) - 1;
+}
+
+static bool same(const struct sub *a, const struct sub *b, int *map, int k)
+{
+    if (k == a->n) {
+        return true;
+    }
+    for (int v = 0; v < a->n; v++) {
+        bool fits = true;
+        for (int i = 0; i < k && fits; i++) {
+            fits = map[i] != v && a->lanes[i][k] == b->lanes[map[i]][v];
+        }
+        map[k] = v;
+        if (fits && same(a, b, map, k + 1)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* All Hamiltonian cycles, each once: from 0, the second smaller than the last. */
+struct cycles {
+    int n;
+    unsigned char order[MAX_CYCLES][8];
+};
+
+static void extend(const struct sub *s, unsigned char *path, int k, unsigned used,
+                   struct cycles *out)
+{
+    if (k == s->n) {
+        if (s->lanes[path[k - 1]][path[0]] > 0 && (k < 3 || path[1] < path[k - 1])) {
+            memcpy(out->order[out->n++], path, 8);
+        }
+        return;
+    }
+    for (unsigned char v = 1; v < s->n; v++) {
+        if (!(used >> v & 1) && s->lanes[path[k - 1]][v] > 0) {
+            path[k] = v;
+            extend(s, path, k + 1, used | 1U << v, out);
+        }
+    }
+}
+
+/* The most cycles, from number k on, that share no lane. */
+static int most_rings(struct sub *s, const struct cycles *c, int k)
+{
+    int best = 0;
+
+    for (; k < c->n; k++) {
+        const unsigned char *o = c->order[k];
+        bool fits = true;
+        for (int i = 0; i < s->n; i++) {
+            fits = fits && s->lanes[o[i]][o[(i + 1) % s->n]] > 0;
+        }
+        if (!fits) {
+            continue;
+        }
+        for (int sign = -1; sign <= 1; sign += 2) {
+            if (sign == 1) {
+                int more = 1 + most_rings(s, c, k);
+                best = more > best ? more : best;
+            }
+            for (int i = 0; i < s->n; i++) {
+                int a = o[i], b = o[(i + 1) % s->n];
+                s->lanes[a][b] += sign;
+                s->lanes[b][a] += sign;
+            }
+        }
+    }
+    return best;
+}
+
+struct outcome {
+    double rate, ms;
+    size_t trees;
+    int depth;
+};
+
+/* One exact packing, and the choice among all that are tried. */
+static enum status exact(const struct topo *t, enum solve_kind kind, double lane,
+                         struct outcome *out, double *choice_ms)
+{
+    struct solve_request q = {.kind = kind};
+    struct pareto p;
+    struct solution s;
+    double begin = clock_now_s();
+
+    TRY(solve(t, &q, &s));
+    out->ms = 1e3 * (clock_now_s() - begin);
+    solution_fini(&s);
+    begin = clock_now_s();
+    TRY(pareto_create(t, &q, &p));
+    *choice_ms = 1e3 * (clock_now_s() - begin);
+    const struct candidate *c = pareto_pick(&p, 0, 3e-6);
+    out->rate = c->rate_bytes_per_s / lane;
+    out->trees = c->n_trees;
+    out->depth = c->depth;
+    pareto_fini(&p);
+    return ST_OK;
+}
+
+static enum status approximate(const struct topo *t, enum solve_kind kind, double lane,
+                               struct outcome *raw, struct outcome *reduced, int *den)
+{
+    const struct mwu_options o = {0.1, 0.05};
+    struct solve_request q = {.kind = kind};
+    struct mwu_result r;
+    double begin = clock_now_s();
+
+    TRY(mwu_pack(t, &q, &o, &r));
+    raw->ms = 1e3 * (clock_now_s() - begin);
+    raw->rate = lattice_rate(r.l, r.raw_rate) / lane;
+    raw->trees = r.raw.n;
+    reduced->rate = lattice_rate(r.l, r.reduced_rate) / lane;
+    reduced->trees = r.reduced.n;
+    *den = r.den;
+    mwu_result_fini(&r);
+    return ST_OK;
+}
+
+static enum status print_class(const struct topo *all, const char *name, struct sub s, double lane)
+{
+    static struct cycles c;
+    struct outcome b, a, raw[2], reduced[2];
+    unsigned char path[8] = {0};
+    double choice[2];
+    int den[2], rings;
+    struct topo *t;
+
+    TRY(topo_subset(all, s.ranks, s.n, &t));
+    TRY(exact(t, SOLVE_BROADCAST, lane, &b, &choice[0]));
+    TRY(exact(t, SOLVE_ALLREDUCE, lane, &a, &choice[1]));
+    TRY(approximate(t, SOLVE_BROADCAST, lane, &raw[0], &reduced[0], &den[0]));
+    TRY(approximate(t, SOLVE_ALLREDUCE, lane, &raw[1], &reduced[1], &den[1]));
+    c.n = 0;
+    extend(&s, path, 1, 1, &c);
+    rings = most_rings(&s, &c, 0);
+    (void)printf("%s,", name);
+    for (int i = 0; i < s.n; i++) {
+        (void)printf("%s%d", i > 0 ? " " : "", s.ranks[i]);
+    }
+    (void)printf(",%d,%.4g,%.4g,%d,%.4g,%.4g", s.n, b.rate, a.rate, rings, 2.0 * rings,
+                 rings * (double)s.n / (s.n - 1));
+    (void)printf(",%zu,%d,%.3f,%.3f,%zu,%d,%.3f,%.3f", b.trees, b.depth, b.ms, choice[0], a.trees,
+                 a.depth, a.ms, choice[1]);
+    for (int k = 0; k < 2; k++) {
+        (void)printf(",%zu,%.4g,%zu,%.4g,%d,%.3f", raw[k].trees, raw[k].rate, reduced[k].trees,
+                     reduced[k].rate, den[k], raw[k].ms);
+    }
+    (void)putchar('\n');
+    (void)fflush(stdout);
+    topo_destroy(t);
+    return ST_OK;
+}
+
+static enum status machine(const char *name, double lane)
+{
+    static struct sub list[64];
+    int lanes[8][8] = {{0}}, n = 0;
+    struct topo *full, *t;
+
+    TRY(topo_open(name, &full));
+    TRY(topo_keep_links(full, "nvlink", &t));
+    for (int i = 0; i < t->n_links; i++) {
+        lanes[t->links[i].from][t->links[i].to] = t->links[i].lanes;
+    }
+    for (unsigned mask = 1; mask < 256; mask++) {
+        struct sub s = sub_of(lanes, mask);
+        bool known = false;
+        int map[8];
+        if (s.n < 3 || !connected(&s)) {
+            continue;
+        }
+        for (int i = 0; i < n && !known; i++) {
+            known = list[i].n == s.n && same(&s, &list[i], map, 0);
+        }
+        if (!known) {
+            list[n++] = s;
+            TRY(print_class(t, name, s, lane));
+        }
+    }
+    topo_destroy(t);
+    topo_destroy(full);
+    return ST_OK;
+}
+
+int main(void)
+{
+    enum status st;
+
+    (void)printf("machine,gpus,n,broadcast_lanes,allreduce_lanes,rings,ring_broadcast_lanes,"
+                 "ring_allreduce_lanes,b_trees,b_depth,b_solve_ms,b_choice_ms,a_trees,a_depth,"
+                 "a_solve_ms,a_choice_ms,b_mwu_trees,b_mwu_lanes,b_reduced_trees,b_reduced_lanes,"
+                 "b_den,b_mwu_ms,a_mwu_trees,a_mwu_lanes,a_reduced_trees,a_reduced_lanes,a_den,"
+                 "a_mwu_ms\n");
+    st = machine("dgx1p", 20e9);
+    if (st == ST_OK) {
+        st = machine("dgx1v", 25e9);
+    }
+    return status_exit_code(st);
+}
