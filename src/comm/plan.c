@@ -127,7 +127,10 @@ enum status plan_create(const char *backend, const struct topo *t, const struct 
 {
     const struct planner_ops *ops = planner_find(backend);
 
-    return ops == NULL ? unknown_backend(backend) : plan_create_with(ops, t, q, out);
+    if (ops == NULL) {
+        return strcmp(backend, "nccl") == 0 ? nccl_refuse() : unknown_backend(backend);
+    }
+    return plan_create_with(ops, t, q, out);
 }
 
 static void free_paths(struct path *paths, int n)
