@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 #include "comm/cuda/engine_cuda.h"
-#include "comm/cuda/schedule.h"
+#include "comm/cuda/itinerary.h"
 #include "grid.h"
 #include "recorder.h"
 
@@ -368,7 +368,7 @@ Test(engine_cuda, any_wait_between_jobs_is_missed)
     cr_assert_gt(n_waits, 500);
 }
 
-/* --- Schedules --- */
+/* --- Itineraries --- */
 
 static bool reaches_all(void *ctx, int rank, int node)
 {
@@ -378,24 +378,24 @@ static bool reaches_all(void *ctx, int rank, int node)
     return true;
 }
 
-static struct schedule *schedule_of(const char *backend, int n_ranks, size_t n, size_t chunk_bytes,
-                                    struct program **program)
+static struct itinerary *itinerary_of(const char *backend, int n_ranks, size_t n,
+                                      size_t chunk_bytes, struct program **program)
 {
     struct program_spec spec = {.n = n, .in_place = true, .chunk_bytes = chunk_bytes};
     struct topo *t = grid_mesh(n_ranks);
     struct plan *plan = grid_plan(backend, t, COLL_ALLREDUCE, -1);
-    struct schedule *s = NULL;
+    struct itinerary *s = NULL;
 
     *program = grid_program(plan, &spec);
-    cr_assert_eq(schedule_create(*program, reaches_all, NULL, &s), ST_OK);
+    cr_assert_eq(itinerary_create(*program, reaches_all, NULL, &s), ST_OK);
     return s; /* plan and topology live on, for the program */
 }
 
 /* One stream for each hop: a chain of P ranks has P - 1 links, used up and down. */
-Test(schedule, a_chain_has_a_stream_for_each_hop)
+Test(itinerary, a_chain_has_a_stream_for_each_hop)
 {
     struct program *p;
-    struct schedule *s = schedule_of("lp", 5, 1000, 40, &p);
+    struct itinerary *s = itinerary_of("lp", 5, 1000, 40, &p);
     size_t n_work = 0;
 
     cr_assert_eq(s->n_streams, 1 + 2 * 4);
@@ -408,40 +408,40 @@ Test(schedule, a_chain_has_a_stream_for_each_hop)
 }
 
 /* Two trees that meet a link at the same hop share its stream: stars of one hop do everywhere. */
-Test(schedule, trees_share_the_stream_of_the_same_hop)
+Test(itinerary, trees_share_the_stream_of_the_same_hop)
 {
     struct program *p;
-    struct schedule *s = schedule_of("central", 4, 100, 16, &p);
+    struct itinerary *s = itinerary_of("central", 4, 100, 16, &p);
     int n_one = s->n_streams;
 
     cr_assert_eq(n_one, 1 + 2 * 3);
-    schedule_destroy(s);
+    itinerary_destroy(s);
     program_destroy(p);
-    s = schedule_of("ring", 4, 100, 16, &p);
+    s = itinerary_of("ring", 4, 100, 16, &p);
     for (int a = 1; a < s->n_streams; a++) {
         for (int b = 1; b < a; b++) {
-            const struct schedule_stream *x = &s->streams[a], *y = &s->streams[b];
+            const struct itinerary_stream *x = &s->streams[a], *y = &s->streams[b];
             cr_assert(x->from != y->from || x->to != y->to || x->level != y->level);
         }
     }
 }
 
-Test(schedule, every_failing_allocation_is_reported)
+Test(itinerary, every_failing_allocation_is_reported)
 {
     struct program *p;
-    struct schedule *s = schedule_of("ring", 4, 100, 16, &p);
+    struct itinerary *s = itinerary_of("ring", 4, 100, 16, &p);
     enum status st = ST_NOMEM;
     size_t live;
 
-    schedule_destroy(s);
+    itinerary_destroy(s);
     live = mem_live();
     for (size_t k = 1; st != ST_OK; k++) {
         mem_fail_at(k);
         s = NULL;
-        st = schedule_create(p, reaches_all, NULL, &s);
+        st = itinerary_create(p, reaches_all, NULL, &s);
         mem_fail_at(0);
         cr_assert(st == ST_OK || st == ST_NOMEM);
-        schedule_destroy(s);
+        itinerary_destroy(s);
         cr_assert_eq(mem_live(), live, "failure %zu leaks", k);
     }
 }

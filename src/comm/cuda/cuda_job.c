@@ -21,7 +21,7 @@ static void *at(const struct cuda_job *j, size_t ref, size_t first)
 
 static void *slot_of(const struct cuda_job *j, int stream, int slot)
 {
-    size_t bytes = j->schedule->streams[stream].stage_n * dtype_bytes(j->p->spec.dtype);
+    size_t bytes = j->itinerary->streams[stream].stage_n * dtype_bytes(j->p->spec.dtype);
 
     return (char *)j->stages[stream] + (size_t)slot * bytes;
 }
@@ -73,8 +73,8 @@ static enum status issue(const struct cuda_job *j, const struct command *c)
 
 static enum status issue_all(const struct cuda_job *j)
 {
-    for (size_t k = 0; k < j->schedule->n_commands; k++) {
-        TRY(issue(j, &j->schedule->commands[k]));
+    for (size_t k = 0; k < j->itinerary->n_commands; k++) {
+        TRY(issue(j, &j->itinerary->commands[k]));
     }
     return ST_OK;
 }
@@ -139,12 +139,12 @@ static enum status make_memory(struct cuda_job *j, const struct program_buffers 
 
 /* The engine's stream for that hop, made if it is the first. */
 static enum status find_stream(struct cuda_job *j, struct cuda_job_streams *streams,
-                               const struct schedule_stream *key, void **out)
+                               const struct itinerary_stream *key, void **out)
 {
     struct cuda_job_stream *grown;
 
     for (size_t i = 0; i < streams->n; i++) {
-        const struct schedule_stream *k = &streams->all[i].key;
+        const struct itinerary_stream *k = &streams->all[i].key;
         if (k->rank == key->rank && k->from == key->from && k->to == key->to &&
             k->level == key->level) {
             *out = streams->all[i].handle;
@@ -163,7 +163,7 @@ static enum status find_stream(struct cuda_job *j, struct cuda_job_streams *stre
 
 static enum status make_streams(struct cuda_job *j, struct cuda_job_streams *streams)
 {
-    const struct schedule *s = j->schedule;
+    const struct itinerary *s = j->itinerary;
     size_t elem = dtype_bytes(j->p->spec.dtype);
 
     j->streams = mem_alloc((size_t)s->n_streams, sizeof *j->streams);
@@ -173,7 +173,7 @@ static enum status make_streams(struct cuda_job *j, struct cuda_job_streams *str
     }
     TRY(j->opt->device->stream_create(j->opt->set, s->streams[0].rank, &j->streams[0]));
     for (int q = 1; q < s->n_streams; q++) {
-        const struct schedule_stream *k = &s->streams[q];
+        const struct itinerary_stream *k = &s->streams[q];
         TRY(find_stream(j, streams, k, &j->streams[q]));
         if (k->n_slots > 0) {
             TRY(j->opt->device->alloc(j->opt->set, k->rank, (size_t)k->n_slots * k->stage_n * elem,
@@ -186,7 +186,7 @@ static enum status make_streams(struct cuda_job *j, struct cuda_job_streams *str
 static enum status make_events(struct cuda_job *j)
 {
     const struct device_ops *d = j->opt->device;
-    const struct schedule *s = j->schedule;
+    const struct itinerary *s = j->itinerary;
 
     j->events = mem_alloc((size_t)s->n_events, sizeof *j->events);
     j->posted = mem_alloc((size_t)j->p->n_ranks, sizeof *j->posted);
@@ -227,7 +227,7 @@ enum status cuda_job_init(struct cuda_job *j, const struct engine_cuda_options *
 
     *j =
         (struct cuda_job){.opt = opt, .p = args->program, .what = args->what, .label = args->label};
-    TRY(schedule_create(j->p, reaches, &reach, &j->schedule));
+    TRY(itinerary_create(j->p, reaches, &reach, &j->itinerary));
     TRY(make_memory(j, args->buffers));
     TRY(make_streams(j, streams));
     TRY(make_events(j));
@@ -254,11 +254,11 @@ void cuda_job_fini(struct cuda_job *j)
     if (d->graph_destroy != NULL) {
         d->graph_destroy(j->opt->set, j->graph);
     }
-    destroy_events(j, j->events, j->schedule != NULL ? j->schedule->n_events : 0);
+    destroy_events(j, j->events, j->itinerary != NULL ? j->itinerary->n_events : 0);
     destroy_events(j, j->posted, j->p->n_ranks);
     d->event_destroy(j->opt->set, j->done);
-    for (int q = 0; j->stages != NULL && q < j->schedule->n_streams; q++) {
-        d->release(j->opt->set, j->schedule->streams[q].rank, j->stages[q]);
+    for (int q = 0; j->stages != NULL && q < j->itinerary->n_streams; q++) {
+        d->release(j->opt->set, j->itinerary->streams[q].rank, j->stages[q]);
     }
     if (j->streams != NULL) {
         d->stream_destroy(j->opt->set, j->streams[0]);
@@ -278,5 +278,5 @@ void cuda_job_fini(struct cuda_job *j)
     mem_free(j->bases);
     mem_free(j->n_posts);
     mem_free(j->n_waits);
-    schedule_destroy(j->schedule);
+    itinerary_destroy(j->itinerary);
 }

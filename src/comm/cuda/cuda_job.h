@@ -5,11 +5,11 @@
 #include <stddef.h>
 
 #include "comm/cuda/engine_cuda.h"
-#include "comm/cuda/schedule.h"
+#include "comm/cuda/itinerary.h"
 
 /* A stream of the engine. Jobs share the streams of equal hops, except for the first. */
 struct cuda_job_stream {
-    struct schedule_stream key;
+    struct itinerary_stream key;
     void *handle;
 };
 
@@ -23,7 +23,7 @@ struct cuda_job {
     const struct engine_cuda_options *opt;
     const struct program *p;
     const char *what, *label;
-    struct schedule *schedule;
+    struct itinerary *itinerary;
     uintptr_t *bases; /* [n_refs] */
     void **tmp;       /* [n_nodes] */
     void **streams;   /* [n_streams] the first is its own, the others the engine's */

@@ -1,5 +1,5 @@
-#ifndef COMM_CUDA_SCHEDULE_H
-#define COMM_CUDA_SCHEDULE_H
+#ifndef COMM_CUDA_ITINERARY_H
+#define COMM_CUDA_ITINERARY_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,15 +38,15 @@ struct command {
     unsigned long long staged; /* fold: by source */
 };
 
-struct schedule_stream {
+struct itinerary_stream {
     int rank;            /* on whose device it is */
     int from, to, level; /* the hop: nodes, and operations between it and the leaves */
     int n_slots;         /* of its stage */
     size_t stage_n;      /* elements of a slot */
 };
 
-struct schedule {
-    struct schedule_stream *streams;
+struct itinerary {
+    struct itinerary_stream *streams;
     int n_streams;
     int *event_stream; /* [n_events] where an event is recorded */
     int n_events;
@@ -55,11 +55,11 @@ struct schedule {
 };
 
 /* May work on the device of `rank` touch the memory of `node`? */
-typedef bool schedule_reaches(void *ctx, int rank, int node);
+typedef bool itinerary_reaches(void *ctx, int rank, int node);
 
 /* Errors: ST_NOMEM; ST_UNSUPPORTED (an operation of more sources than a fold takes). */
-MUST_CHECK enum status schedule_create(const struct program *p, schedule_reaches *reaches,
-                                       void *ctx, struct schedule **out);
-void schedule_destroy(struct schedule *s); /* takes NULL */
+MUST_CHECK enum status itinerary_create(const struct program *p, itinerary_reaches *reaches,
+                                        void *ctx, struct itinerary **out);
+void itinerary_destroy(struct itinerary *s); /* takes NULL */
 
 #endif

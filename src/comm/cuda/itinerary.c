@@ -1,4 +1,4 @@
-#include "comm/cuda/schedule.h"
+#include "comm/cuda/itinerary.h"
 
 #include <string.h>
 
@@ -21,9 +21,9 @@ struct plan_op {
 
 struct maker {
     const struct program *p;
-    schedule_reaches *reaches;
+    itinerary_reaches *reaches;
     void *ctx;
-    struct schedule *s;
+    struct itinerary *s;
     struct plan_op *ops; /* [p->n_ops] */
     int cap_streams;
     size_t cap_commands;
@@ -55,12 +55,12 @@ static int rank_of(const struct maker *m, const struct program_op *op, int node)
     return op->n_ranks > 0 ? m->p->ints[op->ranks] : 0;
 }
 
-static enum status add_stream(struct maker *m, struct schedule_stream want, int *out)
+static enum status add_stream(struct maker *m, struct itinerary_stream want, int *out)
 {
-    struct schedule *s = m->s;
+    struct itinerary *s = m->s;
 
     for (int i = 1; i < s->n_streams; i++) {
-        const struct schedule_stream *is = &s->streams[i];
+        const struct itinerary_stream *is = &s->streams[i];
         if (is->rank == want.rank && is->from == want.from && is->to == want.to &&
             is->level == want.level) {
             *out = i;
@@ -97,7 +97,7 @@ static enum status place_op(struct maker *m, const struct program_tree *t, size_
                         op->n_src, DEVICE_MAX_REFS);
     }
     return add_stream(m,
-                      (struct schedule_stream){
+                      (struct itinerary_stream){
                           .rank = rank_of(m, op, by), .from = from, .to = to, .level = plan->level},
                       &plan->stream);
 }
@@ -119,7 +119,7 @@ static enum status make_streams(struct maker *m)
 {
     int main_stream;
 
-    TRY(add_stream(m, (struct schedule_stream){.rank = 0, .from = -1, .to = -1}, &main_stream));
+    TRY(add_stream(m, (struct itinerary_stream){.rank = 0, .from = -1, .to = -1}, &main_stream));
     for (size_t t = 0; t < m->p->n_trees; t++) {
         const struct program_tree *tree = &m->p->trees[t];
         find_levels(m, tree);
@@ -144,7 +144,7 @@ static size_t *snapshot_of(struct maker *m, int event)
 
 static enum status add_command(struct maker *m, struct command c)
 {
-    struct schedule *s = m->s;
+    struct itinerary *s = m->s;
 
     if (s->n_commands == m->cap_commands) {
         size_t cap = 2 * m->cap_commands + 256;
@@ -215,7 +215,7 @@ static enum status add_waits(struct maker *m, const struct program_tree *t, size
 
 static enum status add_fold(struct maker *m, struct command c, const struct program_op *op)
 {
-    struct schedule_stream *stream = &m->s->streams[c.stream];
+    struct itinerary_stream *stream = &m->s->streams[c.stream];
     int n_slots = 0;
 
     for (int k = 0; k < op->n_src; k++) {
@@ -246,7 +246,7 @@ static enum status add_work(struct maker *m, size_t tree, size_t chunk, size_t i
                         .op = i,
                         .src = op->src,
                         .dst = op->dst};
-    struct schedule_stream *stream = &m->s->streams[c.stream];
+    struct itinerary_stream *stream = &m->s->streams[c.stream];
     int first = 0;
 
     stream->stage_n = t->chunk > stream->stage_n ? t->chunk : stream->stage_n;
@@ -324,7 +324,7 @@ static enum status make_commands(struct maker *m)
 /* Records that nobody waits for are left out. */
 static void drop_records(struct maker *m)
 {
-    struct schedule *s = m->s;
+    struct itinerary *s = m->s;
     size_t n = 0;
 
     for (size_t k = 0; k < s->n_commands; k++) {
@@ -337,7 +337,7 @@ static void drop_records(struct maker *m)
 
 static enum status make_tables(struct maker *m)
 {
-    struct schedule *s = m->s;
+    struct itinerary *s = m->s;
     size_t n_streams = (size_t)s->n_streams;
 
     s->n_events = 1 + (int)m->p->n_ops;
@@ -372,23 +372,23 @@ static enum status fill(struct maker *m)
     return ST_OK;
 }
 
-enum status schedule_create(const struct program *p, schedule_reaches *reaches, void *ctx,
-                            struct schedule **out)
+enum status itinerary_create(const struct program *p, itinerary_reaches *reaches, void *ctx,
+                             struct itinerary **out)
 {
-    struct schedule *s = mem_alloc(1, sizeof *s);
+    struct itinerary *s = mem_alloc(1, sizeof *s);
     struct maker m = {.p = p, .reaches = reaches, .ctx = ctx, .s = s};
     enum status st = s != NULL ? fill(&m) : ST_NOMEM;
 
     maker_fini(&m);
     if (st != ST_OK) {
-        schedule_destroy(s);
+        itinerary_destroy(s);
         return st;
     }
     *out = s;
     return ST_OK;
 }
 
-void schedule_destroy(struct schedule *s)
+void itinerary_destroy(struct itinerary *s)
 {
     if (s == NULL) {
         return;
