@@ -42,10 +42,10 @@ tsan: deps-test ## run the race drivers under the thread sanitizer
 	$(CTEST) --label-regex race
 
 format: deps-format ## format the sources in place
-	$(CLANG_FORMAT) -i $(SOURCES)
+	@$(CLANG_FORMAT) -i $(SOURCES)
 
 check-format: deps-format ## check that the sources are formatted
-	$(CLANG_FORMAT) --dry-run -Werror $(SOURCES)
+	@$(CLANG_FORMAT) --dry-run -Werror $(SOURCES)
 
 clean: ## remove what was built (not the results in runs/)
 	rm -rf build $(PROGRAMS)
