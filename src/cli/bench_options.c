@@ -27,6 +27,7 @@ enum {
     FLAG_WORKERS,
     FLAG_EMULATE,
     FLAG_TIMEOUT,
+    FLAG_PEER,
     FLAG_OUT,
     FLAG_HELP,
     FLAG_VERSION,
@@ -58,6 +59,7 @@ static const struct args_flag flags[N_FLAGS] = {
     [FLAG_EMULATE] = {"emulate", "SCALE",
                       "keep to the topology's links, so many times slower than they are", NULL, 0},
     [FLAG_TIMEOUT] = {"timeout", "SECONDS", "of every wait; default 60", NULL, 'T'},
+    [FLAG_PEER] = {"peer", "mpi", "then measure the installed MPI library, under mpirun", NULL, 0},
     [FLAG_OUT] = {"out", "FILE", "results as well to FILE.csv or FILE.json", NULL, 0},
     [FLAG_HELP] = {"help", NULL, "show this and leave", NULL, 'h'},
     [FLAG_VERSION] = {"version", NULL, "show the versions and leave", NULL, 0},
@@ -176,6 +178,9 @@ static enum status take_name(const struct args_flag *f, const char *value, struc
         o->backends[0] = "plan";
         o->n_backends = 1;
         return ST_OK;
+    case FLAG_PEER:
+        o->mpi = strcmp(value, "mpi") == 0;
+        return o->mpi ? ST_OK : bad(f, value, "mpi");
     case FLAG_OUT:
         return get_out(f, value, o);
     case FLAG_HELP:

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "cli/args.h"
 #include "cli/bench_options.h"
+#include "cli/bench_peer.h"
 #include "cli/bench_results.h"
 #include "cli/version.h"
 #include "comm/bench.h"
@@ -136,6 +137,9 @@ int main(int argc, char **argv)
         version_print("commbench", stdout);
     } else if (st == ST_OK) {
         st = bench(&o);
+        if (st == ST_OK && o.mpi) {
+            st = bench_peer_run(o.n_devices > 0 ? o.n_devices : 2, argc, argv);
+        }
     }
     if (st == ST_OK) {
         st = args_flush_stdout();

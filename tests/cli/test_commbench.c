@@ -53,6 +53,7 @@ Test(commbench, junk_is_refused)
                             {"--out", "x.txt"},
                             {"-T", "0"},
                             {"--emulate", "0"},
+                            {"--peer", "nccl"},
                             {"--colective", "reduce"}};
     struct bench_options o;
 
