@@ -134,10 +134,11 @@ enum status topo_write_json(const struct topo *t, FILE *out)
 
 enum status topo_write_dot(const struct topo *t, const double *use, const char *extra, FILE *out)
 {
-    (void)fprintf(out,
-                  "digraph \"%s\" {\n  layout=neato; overlap=false; splines=true; sep=0.4;\n"
-                  "  node [fontname=sans fontsize=11]; edge [fontname=sans fontsize=8];\n",
-                  t->name);
+    (void)fprintf(
+        out,
+        "digraph \"%s\" {\n  layout=neato; overlap=false; overlap_shrink=false; splines=true;\n"
+        "  node [fontname=sans fontsize=11]; edge [fontname=sans fontsize=8 len=2.4];\n",
+        t->name);
     for (int v = 0; v < t->n_vertices; v++) {
         bool device = topo_is_device(t, v);
         (void)fprintf(out, "  \"%s\" [shape=%s style=filled fillcolor=\"%s\"];\n",
