@@ -13,7 +13,8 @@ static const int grid_ranks[] = {1, 2, 3, 4, 5, 7, 8, 11, 16};
 enum {
     GRID_N_RANKS = sizeof grid_ranks / sizeof *grid_ranks,
     GRID_N_COLLECTIVES = COLL_ALLGATHER + 1,
-    GRID_GUARD = 16 /* elements before and behind each buffer */
+    GRID_GUARD =
+        17 /* elements before and behind each buffer; odd, so that buffers are not aligned */
 };
 
 struct topo *grid_mesh(int n);
