@@ -9,13 +9,12 @@ CLANG_FORMAT = clang-format-14
 CTEST   = ctest --test-dir $(BUILD) -j2 --output-on-failure
 
 .DEFAULT_GOAL := build
-.PHONY: help quickstart build test asan tsan format check-format check clean deps deps-test deps-format
+.PHONY: help quickstart build test asan tsan format check-format check clean deps deps-quickstart deps-test deps-format
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
 
-quickstart: build ## install what is missing, build, and train LeNet on Fashion-MNIST
-	@scripts/install-packages data
+quickstart: deps-quickstart build ## install what is missing, build, and train LeNet on Fashion-MNIST
 	./train --config quickstart.ini
 
 build: deps ## build the programs and link them here
@@ -52,6 +51,8 @@ clean: ## remove what was built (not the results in runs/)
 
 deps:
 	@scripts/install-packages build
+deps-quickstart:
+	@scripts/install-packages build data
 deps-test:
 	@scripts/install-packages build data test
 deps-format:
