@@ -167,13 +167,27 @@ void engine_destroy(struct engine *e)
 
 /* --- Post --- */
 
+/* A fair share of what became ready: all of it would hold up this rank while others may have time.
+ */
+static void run_share(struct engine *e, const struct job *j, int rank, size_t n_ready)
+{
+    size_t share = j->p->n_instances / (size_t)e->opt.n_ranks + 1;
+
+    engine_run_own(e, rank);
+    for (size_t k = 0; j->kind == JOB_GRAPH && n_ready > 0 && k < share; k++) {
+        if (!engine_run_any(e, rank)) {
+            return;
+        }
+    }
+}
+
 enum status engine_post(struct engine *e, int rank, size_t job)
 {
     struct job *j = &e->jobs[job];
     struct job_rank *r = &j->ranks[rank];
     uint64_t run = atomic_load_explicit(&r->posted, memory_order_relaxed);
     int failed = atomic_load_explicit(&e->failed, memory_order_acquire);
-    size_t n_ready, share;
+    size_t n_ready;
 
     if (failed != ST_OK) {
         return (enum status)failed;
@@ -189,16 +203,16 @@ enum status engine_post(struct engine *e, int rank, size_t job)
     atomic_store_explicit(&r->posted_ns, clock_now_ns(), memory_order_relaxed);
     atomic_store(&r->posted, run + 1);
     n_ready = engine_run_start(e, j, rank);
+    if (n_ready > 0 && e->crowded && j->quick && j->kind == JOB_FLAT && e->opt.n_workers == 0) {
+        while (engine_run_one(e, j, rank, true)) { /* no time to wake anybody for it */
+        }
+        n_ready = 0;
+    }
     if (n_ready > 0 && atomic_load(&e->sleepers) > 0) {
         engine_run_wake(e, e->opt.n_workers > 0 ? n_ready : n_ready - 1);
     }
     if (e->opt.n_workers == 0) {
-        /* A fair share: all of it would hold up this rank while others may have time. */
-        engine_run_own(e, rank);
-        share = j->kind == JOB_GRAPH && n_ready > 0 ? j->p->n_instances / (size_t)e->opt.n_ranks + 1
-                                                    : 0;
-        for (size_t k = 0; k < share && engine_run_any(e, rank); k++) {
-        }
+        run_share(e, j, rank, n_ready);
     }
     pass_on(e);
     return ST_OK;

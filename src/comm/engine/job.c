@@ -7,6 +7,7 @@
 
 enum {
     WHOLE_BYTES = 32 << 10, /* of all ranks' messages together: less is not handed out */
+    QUICK_BYTES = 512 << 10,
     OP_BITS = 14,
     TREE_BITS = 16,
     CHUNK_BITS = READY_ITEM_BITS - OP_BITS - TREE_BITS
@@ -131,9 +132,12 @@ static bool is_flat(const struct program *p)
     return p->n_instances <= INT32_MAX;
 }
 
-static bool is_small(const struct program *p)
+/* Are all ranks' messages together at most `limit` bytes? */
+static bool is_small(const struct program *p, size_t limit)
 {
-    size_t bytes, limit = WHOLE_BYTES / (size_t)p->n_ranks;
+    size_t bytes;
+
+    limit /= (size_t)p->n_ranks;
 
     return !__builtin_mul_overflow(p->spec.n, dtype_bytes(p->spec.dtype), &bytes) && bytes <= limit;
 }
@@ -157,12 +161,13 @@ enum status job_init(struct job *j, const struct engine_job *args, enum job_choi
 
     TRY(check_limits(p));
     j->p = p;
-    j->kind = choice == JOB_TIMED                ? JOB_GRAPH
-              : is_flat(p)                       ? JOB_FLAT
-              : choice == JOB_ANY && is_small(p) ? JOB_WHOLE
-                                                 : JOB_GRAPH;
+    j->kind = choice == JOB_TIMED                             ? JOB_GRAPH
+              : is_flat(p)                                    ? JOB_FLAT
+              : choice == JOB_ANY && is_small(p, WHOLE_BYTES) ? JOB_WHOLE
+                                                              : JOB_GRAPH;
     j->what = args->what;
     j->label = args->label;
+    j->quick = is_small(p, QUICK_BYTES);
     j->has_relays = p->n_nodes > p->n_ranks;
     j->bases = mem_alloc(p->n_refs, sizeof *j->bases);
     j->tmp = mem_alloc((size_t)p->n_nodes, sizeof *j->tmp);

@@ -46,6 +46,7 @@ struct job {
     struct job_item *starts; /* first operations that wait for a node, chunk unused */
     size_t *first_start;     /* [n_nodes + 1] */
     bool has_relays;
+    bool quick; /* done sooner than another thread wakes up */
     struct ready ready;
     atomic_llong
         *ready_ns; /* [n_instances] when the dependencies met so far were met; NULL: unused */
