@@ -62,6 +62,21 @@ static void start(struct play *y, size_t tree, size_t chunk, size_t op, double r
     agenda_add(&y->ends, e);
 }
 
+/* Over links one message of an operation is under way at a time, as in the engine (job.c). */
+static bool in_order(const struct play *y, size_t chunk)
+{
+    return y->fabric != NULL && chunk > 0;
+}
+
+static void release(struct play *y, size_t tree, size_t chunk, size_t op, double now_s)
+{
+    const struct program_tree *t = &y->p->trees[tree];
+
+    if (--y->waits[t->first_instance + chunk * t->n_ops + op] == 0) {
+        start(y, tree, chunk, op, now_s);
+    }
+}
+
 static void play(struct play *y)
 {
     const struct program *p = y->p;
@@ -75,8 +90,9 @@ static void play(struct play *y)
             const struct program_tree *tree = &p->trees[t];
             for (size_t i = 0; c < tree->n_chunks && i < tree->n_ops; i++) {
                 const struct program_op *o = &p->ops[tree->op + i];
-                y->waits[tree->first_instance + c * tree->n_ops + i] = o->n_deps - o->n_posts;
-                if (o->n_deps == o->n_posts) {
+                int *waits = &y->waits[tree->first_instance + c * tree->n_ops + i];
+                *waits = o->n_deps - o->n_posts + in_order(y, c);
+                if (*waits == 0) {
                     start(y, t, c, i, 0);
                 }
             }
@@ -87,11 +103,12 @@ static void play(struct play *y)
         const struct program_tree *tree = &p->trees[e.tree];
         const struct program_op *o = &p->ops[tree->op + e.op];
         y->last_s = e.when_s;
+        if (e.chunk + 1 < tree->n_chunks && in_order(y, e.chunk + 1)) {
+            release(y, e.tree, e.chunk + 1, e.op, e.when_s);
+        }
         for (int k = 0; k < o->n_next; k++) {
             size_t next = (size_t)p->ints[o->next + (size_t)k];
-            if (--y->waits[tree->first_instance + e.chunk * tree->n_ops + next] == 0) {
-                start(y, e.tree, e.chunk, next, e.when_s);
-            }
+            release(y, e.tree, e.chunk, next, e.when_s);
         }
     }
 }

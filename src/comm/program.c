@@ -10,8 +10,13 @@ enum {
     MAX_CHUNK = 256 << 10    /* two of them stay in a core's own cache */
 };
 
-/* Elements in a chunk: as asked, as planned, or enough chunks to share out among threads. */
-static size_t chunk_of(const struct program *p, const struct plan *plan, size_t n)
+/*
+ * Elements in a chunk: as asked, as planned, or enough chunks to share out among threads. The size
+ * asked for is the mean over the trees: a tree with a larger share has larger chunks, so that trees
+ * that take turns on a link advance alike.
+ */
+static size_t chunk_of(const struct program *p, const struct plan *plan, struct share share,
+                       size_t n)
 {
     size_t elem = dtype_bytes(p->spec.dtype), bytes = n * elem / 4;
 
@@ -21,6 +26,10 @@ static size_t chunk_of(const struct program *p, const struct plan *plan, size_t 
     bytes = bytes < MIN_CHUNK ? MIN_CHUNK : bytes > MAX_CHUNK ? MAX_CHUNK : bytes;
     bytes = plan->chunk_bytes != 0 ? plan->chunk_bytes : bytes;
     bytes = p->spec.chunk_bytes != 0 ? p->spec.chunk_bytes : bytes;
+    if (!share_equal(share, share_make(1, (int64_t)plan->n_trees))) {
+        bytes =
+            (size_t)((double)bytes * (double)plan->n_trees * (double)share.num / (double)share.den);
+    }
     return bytes < elem ? 1 : bytes / elem;
 }
 
@@ -46,7 +55,7 @@ static enum status fill(struct lower *l, const struct plan *plan, struct program
         t->offset = share_floor(p->spec.n, sum);
         (void)share_add(sum, plan->trees[i].share, &sum); /* the plan was checked */
         t->n = share_floor(p->spec.n, sum) - t->offset;
-        t->chunk = chunk_of(p, plan, t->n);
+        t->chunk = chunk_of(p, plan, plan->trees[i].share, t->n);
         t->n_chunks = t->n == 0 ? 0 : (t->n - 1) / t->chunk + 1;
         TRY(lower_tree(l, &plan->trees[i], t));
         t->first_instance = p->n_instances;

@@ -90,6 +90,9 @@ void engine_run_conclude(struct engine *e, struct job *j, struct job_item i, int
     for (int k = 0; k < op->n_next; k++) {
         n_ready += job_release(j, (struct job_item){i.tree, i.chunk, (size_t)next[k]}, now_ns);
     }
+    if (j->ready_ns != NULL && i.chunk + 1 < j->p->trees[i.tree].n_chunks) {
+        n_ready += job_release(j, (struct job_item){i.tree, i.chunk + 1, i.op}, now_ns);
+    }
     if (n_ready > 1 && atomic_load(&e->sleepers) > 0) {
         engine_run_wake(e, n_ready - 1);
     }

@@ -109,13 +109,25 @@ static enum status bind(struct job *j, const struct engine_job *args)
     return st;
 }
 
+/*
+ * What an operation on a chunk waits for. Over timed links one message of an operation is under way
+ * at a time, as in a stream: else the first ones to be ready, which have their whole message at
+ * hand, would take the links for all of it before anything else gets through.
+ */
+static int waits_of(const struct job *j, struct job_item i)
+{
+    const struct program_op *op = &j->p->ops[j->p->trees[i.tree].op + i.op];
+
+    return op->n_deps + (j->ready_ns != NULL && i.chunk > 0);
+}
+
 static void reset_waits(struct job *j)
 {
     for (size_t t = 0; t < j->p->n_trees; t++) {
         const struct program_tree *tree = &j->p->trees[t];
         for (size_t k = 0; k < tree->n_chunks * tree->n_ops; k++) {
             atomic_init(&j->waits[tree->first_instance + k],
-                        j->p->ops[tree->op + k % tree->n_ops].n_deps);
+                        waits_of(j, (struct job_item){t, k / tree->n_ops, k % tree->n_ops}));
         }
     }
 }
@@ -259,8 +271,7 @@ bool job_release(struct job *j, struct job_item i, int64_t now_ns)
         return false;
     }
     /* Ready for the next run: nobody counts down again before this instance has run. */
-    atomic_store_explicit(waits, j->p->ops[j->p->trees[i.tree].op + i.op].n_deps,
-                          memory_order_relaxed);
+    atomic_store_explicit(waits, waits_of(j, i), memory_order_relaxed);
     ready_push(&j->ready, job_pack(i));
     return true;
 }
