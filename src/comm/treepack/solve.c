@@ -6,9 +6,9 @@
 #include "base/mem.h"
 #include "comm/treepack/boxes.h"
 #include "comm/treepack/coupled.h"
+#include "comm/treepack/direct.h"
 #include "comm/treepack/fixed.h"
 #include "comm/treepack/split.h"
-#include "comm/treepack/strength.h"
 
 void solution_fini(struct solution *s)
 {
@@ -51,10 +51,21 @@ enum status solve_mirror(const struct lattice *l, const int *rev, struct lattice
     return ST_OK;
 }
 
-static enum status too_fine(void)
+enum status solve_too_fine(void)
 {
     return log_fail(ST_INPUT, "treepack: the capacities are too finely graded for exact "
                               "planning; round them, e.g. to MB/s");
+}
+
+int64_t solve_keep_part(const struct solve_request *q, int64_t units, int64_t *by)
+{
+    int64_t keep = q->keep > 0 && q->keep < 100 ? q->keep / 25 : 4; /* quarters */
+
+    if (units * keep % 4 != 0) {
+        *by *= 4;
+        units *= 4;
+    }
+    return units * keep / 4 > 0 ? units * keep / 4 : 1;
 }
 
 /* Split and pack a demand on a copy of `l` whose capacities are `by` times as large. */
@@ -64,23 +75,10 @@ static enum status pack_demand(const struct lattice *l, int64_t by, const int64_
 {
     TRY(lattice_copy(l, false, used));
     if (!lattice_scale(*used, by)) {
-        return too_fine();
+        return solve_too_fine();
     }
     TRY(split_switches(*used, demand, q->spread));
     return pack_trees(*used, demand, q->order, q->seed, p);
-}
-
-/* `units` trees of a whole rate, of which only a part is kept; finer units if that does not divide.
- */
-static int64_t keep_part(const struct solve_request *q, int64_t units, int64_t *by)
-{
-    int64_t keep = q->keep > 0 && q->keep < 100 ? q->keep / 25 : 4; /* quarters */
-
-    if (units * keep % 4 != 0) {
-        *by *= 4;
-        units *= 4;
-    }
-    return units * keep / 4 > 0 ? units * keep / 4 : 1;
 }
 
 static enum status solve_broadcast(const struct solve_request *q, struct solution *s,
@@ -94,7 +92,7 @@ static enum status solve_broadcast(const struct solve_request *q, struct solutio
         TRY(fixed_pack(s->whole, q, demand, &s->down_l, &s->down, &s->rate));
         return ST_OK;
     }
-    units = keep_part(q, s->bound.rate.num, &by);
+    units = solve_keep_part(q, s->bound.rate.num, &by);
     if (s->whole->n == s->whole->n_dev + 1 && q->order == PACK_SHALLOW && units < s->whole->n_dev) {
         /* One unit for each port of the one switch: the root then reaches all of them at once. */
         by *= s->whole->n_dev - 1;
@@ -131,145 +129,12 @@ static enum status solve_allgather(const struct solve_request *q, struct solutio
     }
     each = frac_make(s->bound.rate.num, s->bound.rate.den * n);
     by = each.den;
-    units = keep_part(q, each.num, &by);
+    units = solve_keep_part(q, each.num, &by);
     for (int v = 0; v < n; v++) {
         demand[v] = units;
     }
     s->rate = frac_make(units * n, by);
     return pack_demand(s->whole, by, demand, q, &s->down_l, &s->down);
-}
-
-/* The device that is nearest to all others; trees from there are shallow. */
-static int centre_of(const struct lattice *l, int *dist, int *queue)
-{
-    int best = 0, least = l->n + 1;
-
-    for (int r = 0; r < l->n_dev; r++) {
-        int begin = 0, end = 0, far = 0;
-        for (int v = 0; v < l->n; v++) {
-            dist[v] = -1;
-        }
-        dist[r] = 0;
-        queue[end++] = r;
-        while (begin < end) {
-            int u = queue[begin++];
-            far = dist[u];
-            for (int i = 0; i < l->m; i++) {
-                if (l->arcs[i].from == u && dist[l->arcs[i].to] < 0) {
-                    dist[l->arcs[i].to] = far + 1;
-                    queue[end++] = l->arcs[i].to;
-                }
-            }
-        }
-        if (far < least) {
-            least = far;
-            best = r;
-        }
-    }
-    return best;
-}
-
-void solve_centre(struct packing *p, const struct lattice *l, const int *rev, size_t i)
-{
-    struct branch *b = &p->trees[i];
-    int depth = packing_depth(p, l, i);
-
-    /* Move the root towards the deepest leaf, one arc at a time, while that makes it shallower. */
-    for (;;) {
-        int far = -1, before = b->root, first;
-        for (int v = 0, best = -1; v < p->n_dev; v++) {
-            int d = 0;
-            for (int u = v; b->arc[u] >= 0; u = l->arcs[b->arc[u]].from) {
-                d++;
-            }
-            if (d > best) {
-                best = d;
-                far = v;
-            }
-        }
-        first = far;
-        while (first != b->root && l->arcs[b->arc[first]].from != b->root) {
-            first = l->arcs[b->arc[first]].from;
-        }
-        if (first == b->root) {
-            return;
-        }
-        b->arc[before] = rev[b->arc[first]];
-        b->arc[first] = -1;
-        b->root = first;
-        int now = packing_depth(p, l, i);
-        if (now >= depth) {
-            b->arc[first] = rev[b->arc[before]];
-            b->arc[before] = -1;
-            b->root = before;
-            return;
-        }
-        depth = now;
-    }
-}
-
-/* The units directed by the pebble game, as capacities of a copy of the lattice. */
-static enum status orient(const struct lattice *l, int64_t by, const int *edges, int n_edges,
-                          const int *rev, int64_t (*held)[2], struct lattice **out)
-{
-    TRY(lattice_copy(l, false, out));
-    if (!lattice_scale(*out, by)) {
-        return too_fine();
-    }
-    for (int e = 0; e < n_edges; e++) {
-        (*out)->arcs[edges[e]].cap = held[e][1];
-        (*out)->arcs[rev[edges[e]]].cap = held[e][0];
-    }
-    return ST_OK;
-}
-
-static enum status strength_solve(const struct topo *t, const struct solve_request *q,
-                                  struct solution *s, int64_t *demand, int *work,
-                                  int64_t (*held)[2])
-{
-    const struct lattice *l = s->whole;
-    int64_t units, by = 1;
-    int *rev = work, *edges = work + l->m, *mirror = edges + l->m, n_edges = 0, root;
-    enum status st;
-
-    root = centre_of(l, mirror, mirror + l->n);
-    (void)lattice_pair(l, t, rev);
-    for (int i = 0; i < l->m; i++) {
-        if (rev[i] > i) {
-            edges[n_edges++] = i;
-        }
-    }
-    TRY(strength_bound(l, edges, n_edges, root, &s->bound, held));
-    units = keep_part(q, s->bound.rate.num, &by);
-    s->rate = frac_make(units, by * s->bound.rate.den);
-    demand[root] = units;
-    TRY(orient(l, s->bound.rate.den, edges, n_edges, rev, held, &s->down_l));
-    if (!lattice_scale(s->down_l, by)) {
-        return too_fine();
-    }
-    TRY(pack_trees(s->down_l, demand, q->order, q->seed, &s->down));
-    for (size_t i = 0; i < s->down.n; i++) {
-        solve_centre(&s->down, s->down_l, rev, i);
-    }
-    (void)solve_mirror_links(t, mirror);
-    st = solve_mirror(s->down_l, mirror, &s->up_l);
-    return st == ST_OK ? packing_copy(&s->down, &s->up) : st;
-}
-
-static enum status solve_direct_allreduce(const struct topo *t, const struct solve_request *q,
-                                          struct solution *s, int64_t *demand)
-{
-    size_t n = 2 * (size_t)s->whole->m + 2 * (size_t)s->whole->n + (size_t)t->n_links;
-    int *work = mem_alloc(n, sizeof *work);
-    int64_t(*held)[2] = mem_alloc((size_t)s->whole->m, sizeof *held);
-    enum status st = ST_NOMEM;
-
-    if (work != NULL && held != NULL) {
-        st = strength_solve(t, q, s, demand, work, held);
-    }
-    mem_free(work);
-    mem_free(held);
-    return st;
 }
 
 static enum status solve_allreduce(const struct topo *t, const struct solve_request *q,
@@ -284,7 +149,7 @@ static enum status solve_allreduce(const struct topo *t, const struct solve_requ
     symmetric = lattice_pair(s->whole, t, rev);
     mem_free(rev);
     if (symmetric && s->whole->n == s->whole->n_dev) {
-        return solve_direct_allreduce(t, q, s, demand);
+        return direct_allreduce(t, q, s, demand);
     }
     return coupled_solve(t, q, symmetric, s);
 }

@@ -63,6 +63,15 @@ bool solve_mirror_links(const struct topo *t, int *rev);
 /* A copy of `l` whose paths use the opposite links. Errors: ST_NOMEM. */
 MUST_CHECK enum status solve_mirror(const struct lattice *l, const int *rev, struct lattice **out);
 
+/*
+ * Of `units` trees of a whole rate, the number that q->keep leaves; `*by` is multiplied where finer
+ * units are needed for that.
+ */
+int64_t solve_keep_part(const struct solve_request *q, int64_t units, int64_t *by);
+
+/* Log that 64 bits do not hold the capacities' products. */
+MUST_CHECK enum status solve_too_fine(void);
+
 /* Turn tree i of `p` around so that its root is a centre of it; rev[] pairs the arcs of the
  * lattice.
  */
