@@ -1,8 +1,7 @@
 #include "comm/route.h"
 
-#include <string.h>
-
 #include "base/mem.h"
+#include "comm/hamilton.h"
 
 /* What is known of a vertex while layers of equal distance grow around the source. */
 struct reach {
@@ -128,48 +127,6 @@ enum status route_matrix(const struct topo *t, int64_t **out)
     return ST_OK;
 }
 
-/* A depth-first search for a Hamiltonian path or cycle over the pairs of at least `width`. */
-struct search {
-    const int64_t *m;
-    int n, first;
-    bool closed, both_ways;
-    int64_t width;
-    bool *used;
-    int *order;
-    long budget;
-};
-
-static bool joined(const struct search *s, int a, int b)
-{
-    return s->m[a * s->n + b] >= s->width && (!s->both_ways || s->m[b * s->n + a] >= s->width);
-}
-
-static bool extend(struct search *s, int k)
-{
-    if (k == s->n) {
-        return !s->closed || s->n == 1 || joined(s, s->order[s->n - 1], s->order[0]);
-    }
-    for (int v = 0; v < s->n; v++) {
-        bool fits = k == 0 ? (s->first < 0 || v == s->first) : joined(s, s->order[k - 1], v);
-        if (s->used[v] || !fits) {
-            continue;
-        }
-        if (--s->budget < 0) {
-            return false;
-        }
-        s->used[v] = true;
-        s->order[k] = v;
-        if (extend(s, k + 1)) {
-            return true;
-        }
-        s->used[v] = false;
-        if (k == 0 && s->closed) {
-            return false; /* a cycle may begin anywhere */
-        }
-    }
-    return false;
-}
-
 /* The largest width below `bound` among the pairs, or 0. */
 static int64_t next_width(const int64_t *m, int n, int64_t bound)
 {
@@ -183,26 +140,32 @@ static int64_t next_width(const int64_t *m, int n, int64_t bound)
     return best;
 }
 
+/* Which pairs are joined by at least `width`, with `both_ways` in either direction? */
+static void join(const int64_t *m, int n, bool both_ways, int64_t width, bool *joined)
+{
+    for (int a = 0; a < n; a++) {
+        for (int b = 0; b < n; b++) {
+            joined[a * n + b] = m[a * n + b] >= width && (!both_ways || m[b * n + a] >= width);
+        }
+    }
+}
+
 enum status route_chain(const struct topo *t, int first, bool closed, bool both_ways, int *order,
                         bool *found)
 {
-    const long budget = 2000000; /* steps of the search for each width */
-    size_t n = (size_t)t->n_devices;
-    bool *used = mem_alloc(n, sizeof *used);
-    int64_t *m = NULL;
-    enum status st = used == NULL ? ST_NOMEM : route_matrix(t, &m);
+    int n = t->n_devices;
+    bool *joined = mem_alloc((size_t)n * (size_t)n, sizeof *joined);
+    int64_t *m = NULL, width = INT64_MAX;
+    enum status st = joined == NULL ? ST_NOMEM : route_matrix(t, &m);
+    struct hamilton q = {joined, n, first, closed};
 
     *found = st == ST_OK && n == 1;
     order[0] = first < 0 ? 0 : first;
-    if (st == ST_OK && !*found) {
-        int64_t width = INT64_MAX;
-        while (!*found && (width = next_width(m, (int)n, width)) > 0) {
-            struct search s = {m, (int)n, first, closed, both_ways, width, used, order, budget};
-            memset(used, 0, n * sizeof *used);
-            *found = extend(&s, 0);
-        }
+    while (st == ST_OK && !*found && (width = next_width(m, n, width)) > 0) {
+        join(m, n, both_ways, width, joined);
+        st = hamilton_find(&q, order, found);
     }
     mem_free(m);
-    mem_free(used);
+    mem_free(joined);
     return st;
 }
