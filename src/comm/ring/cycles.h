@@ -25,7 +25,9 @@ struct cycles {
 /*
  * Cycles that together overload no link: the one with the fattest thinnest hop first, then the
  * same on what it leaves. Where links have both directions, each cycle is followed by its reverse.
- * Cycles that carry little beside the first one are left out. In memory, where links stand for
+ * Cycles that carry little beside the first one are left out. Among up to 16 devices, where more
+ * cycles over direct links of two directions carry more in all, those are found, by a search that
+ * is complete but for a limit on its steps. In memory, where links stand for
  * nothing, one cycle is enough. `out` is to be released in any case. Errors: ST_NOMEM.
  */
 MUST_CHECK enum status cycles_find(const struct topo *t, struct cycles *out);

@@ -1,0 +1,138 @@
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "comm/ring/cycles.h"
+#include "grid.h"
+
+/* The NVLinks of the 8-GPU box. */
+static struct topo *nvlinks(void)
+{
+    struct topo *all, *t;
+
+    cr_assert_eq(topo_read(TEST_SOURCE_DIR "/topologies/dgx1v.topo", &all), ST_OK);
+    cr_assert_eq(topo_keep_links(all, "nvlink", &t), ST_OK);
+    topo_destroy(all);
+    return t;
+}
+
+/* No link carries more than it can, and each ring is followed by its reverse. */
+static void check_cycles(const struct topo *t, const struct cycles *c)
+{
+    for (int l = 0; l < t->n_links; l++) {
+        int64_t load = 0;
+        for (int i = 0; i < c->n; i++) {
+            for (int k = 0; k < t->n_devices; k++) {
+                for (int h = 0; h < c->cycles[i].hops[k].n; h++) {
+                    load += c->cycles[i].hops[k].links[h] == l ? c->cycles[i].width : 0;
+                }
+            }
+        }
+        cr_assert_leq(load, t->links[l].bytes_per_s);
+    }
+    cr_assert_eq(c->n % 2, 0);
+    for (int i = 0; i < c->n; i += 2) {
+        for (int k = 0; k < t->n_devices; k++) {
+            cr_assert_eq(c->cycles[i].order[k], c->cycles[i + 1].order[t->n_devices - 1 - k]);
+        }
+        cr_assert_eq(c->cycles[i].width, c->cycles[i + 1].width);
+    }
+}
+
+/* Rings of one lane, both ways, that fit between the GPUs `ranks`. */
+static int64_t n_rings(const struct topo *box, const int *ranks, int n)
+{
+    struct topo *t;
+    struct cycles c;
+    int64_t width = 0;
+
+    cr_assert_eq(topo_subset(box, ranks, n, &t), ST_OK);
+    cr_assert_eq(cycles_find(t, &c), ST_OK);
+    check_cycles(t, &c);
+    for (int i = 0; i < c.n; i++) {
+        width += c.cycles[i].width;
+    }
+    cycles_fini(&c);
+    topo_destroy(t);
+    cr_assert_eq(width % (2 * 25000000000), 0);
+    return width / (2 * 25000000000);
+}
+
+Test(ring, as_many_rings_as_fit_in_every_class_of_the_box)
+{
+    /* Blink's representatives of the classes on DGX-1V and the most edge-disjoint rings in each. */
+    static const struct {
+        char gpus[9];
+        int rings;
+    } classes[] = {{"567", 1},    {"367", 0},    {"156", 0},     {"3567", 0},    {"3457", 0},
+                   {"2357", 0},   {"1567", 0},   {"1456", 0},    {"1356", 0},    {"1256", 1},
+                   {"23567", 1},  {"14567", 0},  {"13467", 0},   {"13456", 0},   {"12467", 0},
+                   {"12456", 1},  {"01457", 1},  {"134567", 1},  {"123567", 2},  {"123457", 1},
+                   {"014567", 1}, {"013456", 1}, {"0134567", 2}, {"01234567", 3}};
+    struct topo *box = nvlinks();
+
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
+        int n = (int)strlen(classes[i].gpus), ranks[8];
+        for (int k = 0; k < n; k++) {
+            ranks[k] = classes[i].gpus[k] - '0';
+        }
+        cr_assert_eq(n_rings(box, ranks, n), classes[i].rings, "%s", classes[i].gpus);
+    }
+    topo_destroy(box);
+    cr_assert_eq(mem_live(), 0);
+}
+
+Test(ring, without_a_ring_on_the_links_there_is_no_plan)
+{
+    const int ranks[] = {1, 4, 5, 6, 7};
+    struct topo *box = nvlinks(), *t;
+    struct plan_request q = {.collective = COLL_ALLREDUCE, .n_ranks = 5, .root = -1};
+    struct plan *p = NULL;
+
+    cr_assert_eq(topo_subset(box, ranks, 5, &t), ST_OK);
+    cr_assert_eq(plan_create("ring", t, &q, &p), ST_INPUT);
+    cr_assert_null(p);
+    topo_destroy(t);
+    topo_destroy(box);
+}
+
+/* A full mesh of wires of n devices holds (n - 1) / 2 edge-disjoint cycles (Walecki). */
+Test(ring, a_full_mesh_holds_all_the_rings_of_the_textbook)
+{
+    for (int n = 3; n <= 9; n++) {
+        struct topo *t;
+        struct cycles c;
+        int64_t width = 0;
+        cr_assert_eq(topo_mesh(n, 1000, 5, &t), ST_OK);
+        for (int l = 0; l < t->n_links; l++) {
+            strcpy(t->links[l].kind, "wire");
+        }
+        cr_assert_eq(cycles_find(t, &c), ST_OK);
+        check_cycles(t, &c);
+        for (int i = 0; i < c.n; i++) {
+            width += c.cycles[i].width;
+        }
+        cr_assert_eq(width, 2 * ((n - 1) / 2) * 1000, "%d devices: %d", n, (int)width);
+        cycles_fini(&c);
+        topo_destroy(t);
+    }
+}
+
+Test(ring, failing_allocations_are_reported_without_a_leak)
+{
+    struct topo *t = nvlinks();
+    enum status st = ST_NOMEM;
+    size_t live = mem_live();
+
+    for (size_t k = 1; st != ST_OK; k++) {
+        struct cycles c;
+        mem_fail_at(k);
+        st = cycles_find(t, &c);
+        mem_fail_at(0);
+        cr_assert(st == ST_OK || st == ST_NOMEM);
+        cycles_fini(&c);
+        cr_assert_eq(mem_live(), live, "failure %zu leaks", k);
+    }
+    topo_destroy(t);
+}
