@@ -127,6 +127,52 @@ enum status route_matrix(const struct topo *t, int64_t **out)
     return ST_OK;
 }
 
+/* Ranks that `a` reaches and that reach it; `*last` is one of them. */
+static int count_neighbours(const int64_t *m, int n, int a, int *last)
+{
+    int count = 0;
+
+    for (int b = 0; b < n; b++) {
+        if (m[a * n + b] > 0 && m[b * n + a] > 0) {
+            count++;
+            *last = b;
+        }
+    }
+    return count;
+}
+
+enum status route_why_not(const struct topo *t, bool closed, char text[192])
+{
+    int n = t->n_devices, last = 0, n_ends = 0, ends[3] = {0};
+    int64_t *m;
+
+    TRY(route_matrix(t, &m));
+    (void)snprintf(text, 192, "no order of them leads from each to the next");
+    for (int a = 0; a < n && n_ends < 3; a++) {
+        int count = count_neighbours(m, n, a, &last);
+        const char *name = t->vertices[t->devices[a]].name;
+        if (count == 0) {
+            (void)snprintf(text, 192, "%s has no neighbour", name);
+            break;
+        }
+        if (count == 1 && closed) {
+            (void)snprintf(text, 192, "%s has no neighbour but %s", name,
+                           t->vertices[t->devices[last]].name);
+            break;
+        }
+        if (count == 1) {
+            ends[n_ends++] = t->devices[a];
+        }
+    }
+    if (n_ends == 3) {
+        (void)snprintf(text, 192, "%s, %s and %s have only one neighbour each",
+                       t->vertices[ends[0]].name, t->vertices[ends[1]].name,
+                       t->vertices[ends[2]].name);
+    }
+    mem_free(m);
+    return ST_OK;
+}
+
 /* The largest width below `bound` among the pairs, or 0. */
 static int64_t next_width(const int64_t *m, int n, int64_t bound)
 {

@@ -31,4 +31,11 @@ MUST_CHECK enum status route_matrix(const struct topo *t, int64_t **out);
 MUST_CHECK enum status route_chain(const struct topo *t, int first, bool closed, bool both_ways,
                                    int *order, bool *found);
 
+/*
+ * Why route_chain finds nothing, as a part of a sentence: the first device with too few neighbours
+ * (none, in a closed chain fewer than two), three ends of a chain that has two, or that no order
+ * fits. Errors: ST_NOMEM.
+ */
+MUST_CHECK enum status route_why_not(const struct topo *t, bool closed, char text[192]);
+
 #endif

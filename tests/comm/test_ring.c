@@ -1,4 +1,5 @@
 #include <criterion/criterion.h>
+#include <criterion/redirect.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -83,18 +84,52 @@ Test(ring, as_many_rings_as_fit_in_every_class_of_the_box)
     cr_assert_eq(mem_live(), 0);
 }
 
-Test(ring, without_a_ring_on_the_links_there_is_no_plan)
+/* What planning over n devices that are wired in `pairs` ("01 12") says on stderr. */
+static void check_refusal(const char *backend, int n, const char *pairs, const char *want)
 {
-    const int ranks[] = {1, 4, 5, 6, 7};
-    struct topo *box = nvlinks(), *t;
-    struct plan_request q = {.collective = COLL_ALLREDUCE, .n_ranks = 5, .root = -1};
+    struct plan_request q = {.collective = COLL_ALLREDUCE, .n_ranks = n, .root = -1};
     struct plan *p = NULL;
+    struct topo *t;
+    char said[1024] = "";
 
-    cr_assert_eq(topo_subset(box, ranks, 5, &t), ST_OK);
-    cr_assert_eq(plan_create("ring", t, &q, &p), ST_INPUT);
+    cr_assert_eq(topo_create("wired", "", &t), ST_OK);
+    for (int v = 0; v < n; v++) {
+        char name[] = {'g', 'p', 'u', (char)('0' + v), '\0'};
+        cr_assert_eq(topo_add_vertex(t, name, TOPO_GPU, NULL), ST_OK);
+    }
+    for (size_t i = 0; i < strlen(pairs); i += 3) {
+        struct topo_link l = {pairs[i] - '0', pairs[i + 1] - '0', 1000, 0, 5, 1, (char *)"wire"};
+        cr_assert_eq(topo_add_link(t, &l), ST_OK);
+        l.from = pairs[i + 1] - '0';
+        l.to = pairs[i] - '0';
+        cr_assert_eq(topo_add_link(t, &l), ST_OK);
+    }
+    cr_assert_eq(plan_create(backend, t, &q, &p), ST_INPUT);
     cr_assert_null(p);
+    rewind(cr_get_redirected_stderr());
+    (void)!fread(said, 1, sizeof said - 1, cr_get_redirected_stderr());
+    cr_assert_not_null(strstr(said, want), "%s", said);
     topo_destroy(t);
-    topo_destroy(box);
+}
+
+Test(ring, the_reason_names_a_device_with_one_neighbour, .init = cr_redirect_stderr)
+{
+    check_refusal("ring", 4, "01 12 02 23", "has none: gpu3 has no neighbour but gpu2, choose");
+}
+
+Test(ring, the_reason_is_the_order_where_all_have_neighbours, .init = cr_redirect_stderr)
+{
+    check_refusal("ring", 5, "01 12 02 23 34 24", "has none: no order of them leads from each");
+}
+
+Test(lp, the_reason_names_three_ends, .init = cr_redirect_stderr)
+{
+    check_refusal("lp", 5, "01 12 13 34", "has none: gpu0, gpu2 and gpu4 have only one neighbour");
+}
+
+Test(lp, the_reason_names_a_device_without_neighbours, .init = cr_redirect_stderr)
+{
+    check_refusal("lp", 3, "01", "has none: gpu2 has no neighbour, choose");
 }
 
 /* A full mesh of wires of n devices holds (n - 1) / 2 edge-disjoint cycles (Walecki). */

@@ -50,6 +50,7 @@ static enum status add_chain(struct plan *p, const int *order)
 static enum status lp_plan(const struct topo *t, const struct plan_request *q, struct plan *out)
 {
     int *order = mem_alloc((size_t)q->n_ranks, sizeof *order);
+    char why[192];
     bool found = false;
     enum status st =
         order == NULL ? ST_NOMEM : route_chain(t, out->root, false, true, order, &found);
@@ -58,10 +59,12 @@ static enum status lp_plan(const struct topo *t, const struct plan_request *q, s
         st = route_chain(t, -1, false, true, order, &found);
     }
     if (st == ST_OK && !found) {
-        st = plan_refuse(out,
-                         "backend lp needs a chain through all %d devices, topology %s has none, "
-                         "choose another backend",
-                         q->n_ranks, t->name);
+        st = route_why_not(t, false, why);
+        st = st != ST_OK ? st
+                         : plan_refuse(out,
+                                       "backend lp needs a chain through all %d devices, topology "
+                                       "%s has none: %s, choose another backend",
+                                       q->n_ranks, t->name, why);
     }
     if (st == ST_OK) {
         st = add_chain(out, order);

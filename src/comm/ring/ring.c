@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "comm/planners.h"
 #include "comm/ring/cycles.h"
+#include "comm/route.h"
 
 /* Copy `hop` to the path of an edge. */
 static enum status set_path(struct path *out, const struct path *hop)
@@ -90,13 +91,17 @@ static enum status add_chains(struct plan *p, const struct cycles *rings)
 static enum status ring_plan(const struct topo *t, const struct plan_request *q, struct plan *out)
 {
     struct cycles rings;
+    char why[192];
     enum status st = cycles_find(t, &rings);
 
     if (st == ST_OK && rings.n == 0) {
-        st = plan_refuse(out,
-                         "backend ring needs a cycle through all %d devices, topology %s has none, "
-                         "choose another backend",
-                         q->n_ranks, t->name);
+        st = route_why_not(t, true, why);
+        st = st != ST_OK
+                 ? st
+                 : plan_refuse(out,
+                               "backend ring needs a cycle through all %d devices, topology "
+                               "%s has none: %s, choose another backend",
+                               q->n_ranks, t->name, why);
     }
     if (st == ST_OK) {
         st = add_chains(out, &rings);
