@@ -32,10 +32,6 @@ static enum status check_args(const struct comm_args *a)
         return log_fail(ST_INPUT, "[comm] fabric_scale = %g must be above 0, 1 is real time",
                         cfg->fabric_scale);
     }
-    if (strcmp(cfg->sync, "allreduce") != 0) {
-        return log_fail(ST_UNSUPPORTED, "[comm] sync = %s is not supported yet, use allreduce",
-                        cfg->sync);
-    }
     if (strcmp(cfg->buckets, "merge") == 0) {
         return log_fail(ST_UNSUPPORTED,
                         "[comm] buckets = merge is not supported yet, use size, layer or one");

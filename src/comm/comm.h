@@ -13,7 +13,8 @@
 
 /*
  * A communicator over in-process ranks: sums buckets of the ranks' gradient arenas, in place, by
- * the plan of the configured backend. A bucket is a contiguous range, the same in every arena.
+ * the plan of the configured backend, or reduces or broadcasts them. A bucket is a contiguous
+ * range, the same in every arena.
  *
  * Threads: rank r is driven by one thread at a time (post, wait); different ranks run concurrently.
  */
@@ -24,6 +25,12 @@ struct comm_bucket {
     const char *label; /* the layers in it, for messages; must outlive the communicator */
 };
 
+enum comm_kind {
+    COMM_ALLREDUCE,
+    COMM_REDUCE,    /* the root ends with the sum, the others with what they had */
+    COMM_BROADCAST, /* all end with what the root had */
+};
+
 struct comm_args {
     const struct config_comm *cfg;
     const struct topo *topo; /* n_devices = n_ranks; must outlive the communicator */
@@ -31,6 +38,8 @@ struct comm_args {
     float *const *arenas; /* [n_ranks], must outlive the communicator */
     const struct comm_bucket *buckets;
     size_t n_buckets;
+    enum comm_kind kind;
+    int root; /* of a reduce or broadcast */
 };
 
 struct comm_times {
@@ -70,7 +79,8 @@ MUST_CHECK enum status comm_wait(struct comm *c, int rank, size_t b);
 /* Is bucket `b` of `rank` done? Does not block. */
 bool comm_done(const struct comm *c, int rank, size_t b);
 
-/* Rank `rank` cannot go on: every other rank's post and wait returns ST_PEER from now on. */
+/* Rank `rank` cannot go on: every other rank's post and wait returns ST_PEER from now on. That is
+ * logged, except for why = ST_PEER: then it has been elsewhere. */
 void comm_abort(struct comm *c, int rank, enum status why);
 
 /* When `rank`'s last use of bucket `b` was posted, began and ended. Valid between comm_wait and the

@@ -18,11 +18,18 @@ static struct program_spec spec_of(const struct comm_parts *p, const struct comm
                                  .chunk_bytes = a->cfg->chunk_bytes};
 }
 
+static enum collective collective_of(const struct comm_args *a)
+{
+    return a->kind == COMM_REDUCE      ? COLL_REDUCE
+           : a->kind == COMM_BROADCAST ? COLL_BROADCAST
+                                       : COLL_ALLREDUCE;
+}
+
 static struct plan_request request_of(const struct comm_args *a, size_t bytes)
 {
-    return (struct plan_request){.collective = COLL_ALLREDUCE,
+    return (struct plan_request){.collective = collective_of(a),
                                  .n_ranks = a->n_ranks,
-                                 .root = -1,
+                                 .root = a->kind == COMM_ALLREDUCE ? -1 : a->root,
                                  .n_bytes = bytes,
                                  .options = a->cfg->treepack};
 }
@@ -36,12 +43,12 @@ static enum status read_or_make(struct comm_parts *p, const struct comm_args *a)
     if (a->cfg->plan[0] != '\0') {
         TRY(plan_json_read(a->cfg->plan, a->topo, &plan));
         p->choices[0].plan = plan;
-        if (plan->collective != COLL_ALLREDUCE || plan->n_ranks != a->n_ranks) {
+        if (plan->collective != q.collective || plan->n_ranks != a->n_ranks) {
             return log_fail(ST_INPUT,
-                            "plan %s is for %s over %d devices, training needs allreduce over %d, "
-                            "make one with topo plan",
+                            "plan %s is for %s over %d devices, training needs %s over %d, make "
+                            "one with topo plan",
                             a->cfg->plan, collective_name(plan->collective), plan->n_ranks,
-                            a->n_ranks);
+                            collective_name(q.collective), a->n_ranks);
         }
         return ST_OK;
     }

@@ -62,7 +62,12 @@ static void world_init(struct world *w, const char *backend, int n_ranks)
 
 static struct comm_args args_of(struct world *w)
 {
-    return (struct comm_args){&w->cfg, w->topo, w->n_ranks, w->arenas, w->buckets, N_BUCKETS};
+    return (struct comm_args){.cfg = &w->cfg,
+                              .topo = w->topo,
+                              .n_ranks = w->n_ranks,
+                              .arenas = w->arenas,
+                              .buckets = w->buckets,
+                              .n_buckets = N_BUCKETS};
 }
 
 static void world_start(struct world *w)
@@ -555,4 +560,60 @@ Test(buckets, are_cut_by_size_layer_or_not_at_all)
     cr_assert_eq(comm_make_buckets(&cfg, cuts, 6, b), 1);
     cr_assert(b[0].offset == 0 && b[0].n == 1001);
     cr_assert_eq(comm_make_buckets(&cfg, cuts, 0, b), 0);
+}
+
+/* --- reduce and broadcast: with a root */
+
+static enum status once(struct rank *r)
+{
+    struct world *w = r->w;
+
+    for (size_t i = 0; i < w->n; i++) {
+        w->arenas[r->rank][i] = value(0, r->rank, i);
+    }
+    for (size_t b = 0; b < N_BUCKETS; b++) {
+        TRY(comm_post(w->comm, r->rank, b));
+    }
+    for (size_t b = 0; b < N_BUCKETS; b++) {
+        TRY(comm_wait(w->comm, r->rank, b));
+    }
+    return ST_OK;
+}
+
+Test(comm, reduces_to_a_root_and_broadcasts_from_it)
+{
+    static const char *const backends[] = {"central", "mst", "be", "lp"};
+
+    for (size_t k = 0; k < 4; k++) {
+        for (int root = 0; root < 4; root += 3) {
+            for (int kind = COMM_REDUCE; kind <= COMM_BROADCAST; kind++) {
+                struct world w;
+                struct rank ranks[16];
+                struct comm_args args;
+
+                world_init(&w, backends[k], 4);
+                args = args_of(&w);
+                args.kind = (enum comm_kind)kind;
+                args.root = root;
+                cr_assert_eq(comm_create(&args, &w.comm), ST_OK, "%s", backends[k]);
+                run_ranks(&w, ranks, 1, once);
+                for (int r = 0; r < 4; r++) {
+                    size_t wrong = 0;
+                    cr_assert_eq(ranks[r].st, ST_OK);
+                    for (size_t i = 0; i < w.n; i++) {
+                        float sum = 0, own = value(0, r, i);
+                        for (int q = 0; q < 4; q++) {
+                            sum += value(0, q, i);
+                        }
+                        wrong += w.arenas[r][i] != (kind == COMM_BROADCAST ? value(0, root, i)
+                                                    : r == root            ? sum
+                                                                           : own);
+                    }
+                    cr_assert_eq(wrong, 0, "%s, root %d, kind %d, rank %d", backends[k], root, kind,
+                                 r);
+                }
+                world_fini(&w);
+            }
+        }
+    }
 }

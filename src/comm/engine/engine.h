@@ -70,7 +70,7 @@ MUST_CHECK enum status engine_wait(struct engine *e, int rank, size_t job);
 
 bool engine_done(const struct engine *e, int rank, size_t job);
 
-/* Every post and wait fails from now on. */
+/* Every post and wait fails from now on; logged unless why = ST_PEER. */
 void engine_abort(struct engine *e, int rank, enum status why);
 
 /* Of `rank`'s last use of the job, between its wait and its next post. */

@@ -321,7 +321,9 @@ void engine_abort(struct engine *e, int rank, enum status why)
     int none = ST_OK;
 
     if (atomic_compare_exchange_strong(&e->failed, &none, ST_PEER)) {
-        log_error("rank %d cannot go on (%s), all ranks stop", rank, status_text(why));
+        if (why != ST_PEER) {
+            log_error("rank %d cannot go on (%s), all ranks stop", rank, status_text(why));
+        }
         engine_run_wake_all(e);
     }
 }
