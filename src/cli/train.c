@@ -79,6 +79,9 @@ static enum status train(const struct config *cfg, bool dry_run)
         running = t;
         st = trainer_run(t, &summary);
         running = NULL;
+        if (trainer_is_stuck(t)) {
+            _exit(status_exit_code(st)); /* what is left may be in use */
+        }
     }
     trainer_destroy(t);
     return st;

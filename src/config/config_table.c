@@ -204,10 +204,12 @@ static const struct config_key table[] = {
      .help = "Number of steps in the trace."},
 
     {AT(debug, inject), KEY_TEXT, "", .flags = KEY_EMPTY, .habits = "fault|faults",
-     .help = "Faults to plant: nan, weight, fail or stall, as `kind@rank:step`, comma-separated; "
-             "steps from 1."},
+     .help = "Faults to plant, comma-separated: nan, weight, fail, kill, corrupt or skip as "
+             "`kind:rank@step`, stall or slow as `kind:rank@step:duration` (`30s`, `5ms`); steps "
+             "from 1, `*` is every step."},
     {AT(debug, verify_every), KEY_INT, "0", 0, 4e9, .habits = "verify|check_every",
-     .help = "Compare the weights of all devices after every so many steps; 0: never."},
+     .help = "Every so many steps compare the sums with those of an independent addition in the "
+             "order of the devices, and the weights of all devices; 0: never."},
 };
 /* clang-format on */
 

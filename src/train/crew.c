@@ -3,13 +3,20 @@
 #include <locale.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+
+enum {
+    POLL_NS = 50000000
+}; /* how often a run is asked whether it is hopeless */
 
 struct member {
     struct crew *crew;
     int rank;
+    bool busy;
     pthread_t thread;
 };
 
@@ -45,6 +52,7 @@ static void *member_main(void *arg)
         pthread_mutex_unlock(&c->lock);
         c->job(c->ctx, m->rank);
         pthread_mutex_lock(&c->lock);
+        m->busy = false;
         if (--c->working == 0) {
             pthread_cond_broadcast(&c->changed);
         }
@@ -125,16 +133,75 @@ void crew_destroy(struct crew *c)
     mem_free(c);
 }
 
-void crew_run(struct crew *c, void (*job)(void *ctx, int rank), void *ctx)
+static void begin(struct crew *c, void (*job)(void *ctx, int rank), void *ctx)
 {
-    pthread_mutex_lock(&c->lock);
     c->job = job;
     c->ctx = ctx;
     c->working = c->n;
     c->id++;
+    for (int r = 0; r < c->n; r++) {
+        c->members[r].busy = true;
+    }
     pthread_cond_broadcast(&c->changed);
+}
+
+void crew_run(struct crew *c, void (*job)(void *ctx, int rank), void *ctx)
+{
+    pthread_mutex_lock(&c->lock);
+    begin(c, job, ctx);
     while (c->working > 0) {
         pthread_cond_wait(&c->changed, &c->lock);
     }
     pthread_mutex_unlock(&c->lock);
+}
+
+static void wait_a_moment(struct crew *c)
+{
+    struct timespec until;
+
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += POLL_NS;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    (void)pthread_cond_timedwait(&c->changed, &c->lock, &until);
+}
+
+enum status crew_run_until(struct crew *c, void (*job)(void *ctx, int rank), void *ctx,
+                           bool (*hopeless)(void *ctx), double grace_s)
+{
+    double since = 0;
+    bool given_up = false;
+
+    pthread_mutex_lock(&c->lock);
+    begin(c, job, ctx);
+    while (c->working > 0 && !given_up) {
+        wait_a_moment(c);
+        if (since == 0 && hopeless(ctx)) {
+            since = clock_now_s();
+        }
+        given_up = since != 0 && clock_now_s() - since > grace_s;
+    }
+    given_up = c->working > 0;
+    pthread_mutex_unlock(&c->lock);
+    return given_up ? ST_TIMEOUT : ST_OK;
+}
+
+bool crew_is_busy(struct crew *c, int rank)
+{
+    bool busy;
+
+    pthread_mutex_lock(&c->lock);
+    busy = c->members[rank].busy;
+    pthread_mutex_unlock(&c->lock);
+    return busy;
+}
+
+void crew_run_here(struct crew *c, void (*job)(void *ctx, int rank), void *ctx)
+{
+    locale_t before = uselocale(c->c_locale);
+
+    job(ctx, 0);
+    (void)uselocale(before);
 }

@@ -86,6 +86,9 @@ void describe_table(const struct trainer *t, FILE *out)
     describe_batches(t, out);
     describe_optimizer(t, out);
     comm_describe(t->comm, out);
+    if (t->rooted) {
+        comm_describe(t->sharing, out);
+    }
 }
 
 static void describe_memory(const struct trainer *t, FILE *out)

@@ -12,15 +12,17 @@
 #include "base/clock.h"
 #include "train/state.h"
 
-void evaluate_sync_state(struct rank *r)
+bool evaluate_sync_state(struct rank *r)
 {
     struct trainer *t = r->t;
     const size_t n = graph_state_n(r->graph);
 
     if (n == 0 || t->n_ranks == 1) {
-        return;
+        return true;
     }
-    meeting_pass(&t->meeting);
+    if (!loop_meet(r, "the mean of the batch-norm statistics")) {
+        return false;
+    }
     for (size_t i = 0; r->index == 0 && i < n; i++) {
         double sum = 0;
         for (int k = 0; k < t->n_ranks; k++) {
@@ -30,7 +32,7 @@ void evaluate_sync_state(struct rank *r)
             graph_state(t->ranks[k].graph)[i] = (float)(sum / t->n_ranks);
         }
     }
-    meeting_pass(&t->meeting);
+    return loop_meet(r, "the mean of the batch-norm statistics");
 }
 
 static void run_share(struct rank *r, struct eval_record *out)
@@ -76,9 +78,13 @@ bool evaluate_run(struct rank *r)
 {
     struct trainer *t = r->t;
 
-    evaluate_sync_state(r);
+    if (!evaluate_sync_state(r)) {
+        return false;
+    }
     run_share(r, &t->evals[r->index]);
-    meeting_pass(&t->meeting);
+    if (!loop_meet(r, "the end of the evaluation")) {
+        return false;
+    }
     if (r->index == 0) {
         add_up(t);
     }

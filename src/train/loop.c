@@ -1,5 +1,51 @@
 #include "base/clock.h"
+#include "base/log.h"
 #include "train/state.h"
+
+/* Where the communicator has waited in vain for a rank already, there is little hope for it. */
+static const double SHORT_WAIT_S = 1;
+
+static void tell_missing(const struct rank *r, const char *missing, const char *where)
+{
+    const struct trainer *t = r->t;
+
+    for (size_t b = 0; r->due.n_open > 0 && b < t->n_buckets; b++) {
+        if (r->due.open[b] && !comm_done(t->comm, r->index, b)) {
+            log_error("%s of bucket %zu (%s) timed out after %g s on rank %d, waiting for rank %s, "
+                      "which did not come to %s, find out what became of it or raise [comm] "
+                      "timeout_s",
+                      t->rooted ? "reduce" : "allreduce", b, t->labels[b], t->cfg->comm.timeout_s,
+                      r->index, missing, where);
+            return;
+        }
+    }
+    log_error("rank %s did not come to %s within %g s, find out what became of it or raise [comm] "
+              "timeout_s",
+              missing, where, t->cfg->comm.timeout_s);
+}
+
+bool loop_wait(struct rank *r, unsigned round, const char *where)
+{
+    struct trainer *t = r->t;
+    const double timeout_s = t->cfg->comm.timeout_s;
+    const bool late = r->status == ST_TIMEOUT;
+    char missing[128];
+    enum status st = meeting_wait(&t->meeting, round,
+                                  late && timeout_s > SHORT_WAIT_S ? SHORT_WAIT_S : timeout_s);
+
+    if (st == ST_TIMEOUT && r->status == ST_OK) {
+        tell_missing(r, meeting_missing(&t->meeting, round, missing, sizeof missing), where);
+    }
+    if (st != ST_OK && r->status == ST_OK) {
+        r->status = st;
+    }
+    return st == ST_OK;
+}
+
+bool loop_meet(struct rank *r, const char *where)
+{
+    return loop_wait(r, meeting_arrive(&r->t->meeting, r->index), where);
+}
 
 /* What comes after an epoch, or its part before max_steps. Returns false when all ranks stop. */
 static bool end_epoch(struct rank *r, uint64_t epoch, uint64_t step)
@@ -9,7 +55,10 @@ static bool end_epoch(struct rank *r, uint64_t epoch, uint64_t step)
     const bool last = step == t->total_steps;
     const bool evaluate = last || (every > 0 && (epoch + 1) % (uint64_t)every == 0);
 
-    if (evaluate && !evaluate_run(r)) {
+    if (evaluate) {
+        due_take_all(r, true);
+    }
+    if (evaluate && (r->status != ST_OK || !evaluate_run(r))) {
         return false;
     }
     if (r->index == 0) {
@@ -25,8 +74,10 @@ void loop_run(void *trainer, int rank)
     struct trainer *t = trainer;
     struct rank *r = &t->ranks[rank];
     uint64_t step = 0;
-    bool go = true;
+    bool go;
 
+    r->times = &r->rest;
+    go = agree_run(r);
     r->mark_s = clock_now_s();
     for (uint64_t epoch = 0; go && step < t->total_steps; epoch++) {
         loader_start(r->loader, epoch, 0);
@@ -36,8 +87,11 @@ void loop_run(void *trainer, int rank)
         }
         go = go && end_epoch(r, epoch, step);
     }
+    if (r->status == ST_OK || r->status == ST_CANCELLED || r->status == ST_NONFINITE) {
+        due_take_all(r, true); /* all ranks do, and all sums come */
+    }
     if (r->status == ST_CANCELLED) { /* on all ranks, so they meet */
-        evaluate_sync_state(r);
+        (void)evaluate_sync_state(r);
     }
     if (r->status == ST_OK) {
         r->status = r->pending;

@@ -7,13 +7,15 @@
 #include <stdio.h>
 
 #include "base/status.h"
+#include "train/verify.h"
 
 /* Where the time of a step went on one rank; the parts are at most step_s together, hidden_s aside,
  * which lies under compute_s. */
 struct step_times {
     double step_s;
     double compute_s; /* forward, backward, update */
-    double hidden_s;  /* communication under backward */
+    double hidden_s;  /* communication under computing; if it reaches into the next step, all of it
+                         counts there */
     double exposed_s; /* waiting for sums and for other ranks */
     double data_s;    /* waiting for batches */
 };
@@ -29,6 +31,8 @@ struct step_record {
     enum status final_status; /* at the end of the step */
     bool overflow;            /* the sums were not finite and the step is skipped */
     uint64_t digest;          /* of the weights, where they are compared */
+    bool sums_in;             /* all of this rank's sums, where they are compared */
+    struct verify_finding finding;
 };
 
 /* Steps added up. */

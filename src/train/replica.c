@@ -55,6 +55,9 @@ static enum status make_arenas(struct rank *r)
     } else {
         r->grads = r->sums;
     }
+    if (t->cfg->debug.verify_every > 0) {
+        TRY(alloc_arena(&r->kept, n));
+    }
     graph_bind(r->graph, r->weights, r->grads);
     return ST_OK;
 }
@@ -150,19 +153,31 @@ static enum status make_comm(struct trainer *t)
     struct comm_args args;
 
     t->arenas = mem_alloc((size_t)t->n_ranks, sizeof(float *));
-    if (t->arenas == NULL) {
+    t->kept = mem_alloc((size_t)t->n_ranks, sizeof(float *));
+    t->weights = mem_alloc((size_t)t->n_ranks, sizeof(float *));
+    if (t->arenas == NULL || t->kept == NULL || t->weights == NULL) {
         return ST_NOMEM;
     }
     for (int r = 0; r < t->n_ranks; r++) {
         t->arenas[r] = t->ranks[r].sums;
+        t->kept[r] = t->ranks[r].kept;
+        t->weights[r] = t->ranks[r].weights;
     }
     args = (struct comm_args){.cfg = &t->cfg->comm,
                               .topo = t->topo,
                               .n_ranks = t->n_ranks,
                               .arenas = t->arenas,
                               .buckets = t->buckets,
-                              .n_buckets = t->n_buckets};
-    return comm_create(&args, &t->comm);
+                              .n_buckets = t->n_buckets,
+                              .kind = t->rooted ? COMM_REDUCE : COMM_ALLREDUCE,
+                              .root = 0};
+    TRY(comm_create(&args, &t->comm));
+    if (!t->rooted) {
+        return ST_OK;
+    }
+    args.arenas = t->weights;
+    args.kind = COMM_BROADCAST;
+    return comm_create(&args, &t->sharing);
 }
 
 static enum status make_counters(struct trainer *t)
@@ -172,6 +187,7 @@ static enum status make_counters(struct trainer *t)
         if (t->ranks[r].left == NULL) {
             return ST_NOMEM;
         }
+        TRY(due_init(&t->ranks[r]));
     }
     return ST_OK;
 }
@@ -209,18 +225,23 @@ static void release(struct trainer *t, struct rank *r)
         mem_free(r->weights);
         mem_free(r->momentum);
     }
+    mem_free(r->kept);
     mem_free(r->poisoned);
     mem_free(r->saved_state);
     mem_free(r->left);
+    due_fini(r);
 }
 
 void replica_release_all(struct trainer *t)
 {
     comm_destroy(t->comm);
+    comm_destroy(t->sharing);
     for (int r = 0; t->ranks != NULL && r < t->n_ranks; r++) {
         release(t, &t->ranks[r]);
     }
     mem_free(t->ranks);
     mem_free(t->arenas);
+    mem_free(t->kept);
+    mem_free(t->weights);
     layout_release(t);
 }

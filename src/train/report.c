@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/mem.h"
 #include "train/state.h"
 
 static enum status flush_stdout(void)
@@ -123,6 +124,59 @@ enum status report_epoch(struct rank *r, uint64_t epoch, uint64_t step, bool eva
     r->epoch = (struct tally){0};
     TRY(flush_stdout());
     return rundir_flush(t->rundir);
+}
+
+struct bucket_times report_bucket_times(const struct trainer *t, size_t b)
+{
+    struct bucket_times sum = {0, 0, 0};
+
+    for (int r = 0; r < t->n_ranks; r++) {
+        const struct bucket_times *k = &t->ranks[r].buckets[b];
+        sum.in_flight_s += k->in_flight_s / t->n_ranks;
+        sum.hidden_s += k->hidden_s / t->n_ranks;
+        sum.exposed_s += k->exposed_s / t->n_ranks;
+    }
+    return sum;
+}
+
+static void bucket_row(FILE *out, const struct trainer *t, size_t b)
+{
+    const struct bucket_times k = report_bucket_times(t, b);
+    char flight[32], hidden[32], exposed[32];
+
+    fprintf(out, "%zu,\"", b);
+    for (const char *c = t->labels[b]; *c != '\0'; c++) { /* a quote is doubled */
+        fputs(*c == '"' ? "\"\"" : (const char[]){*c, '\0'}, out);
+    }
+    fprintf(out, "\",%zu,%s,%" PRIu64 ",%s,%s,%s\n", t->buckets[b].n * sizeof(float),
+            comm_plan(t->comm, b)->backend, t->totals.timed.steps,
+            metrics_real(k.in_flight_s, 9, flight), metrics_real(k.hidden_s, 9, hidden),
+            metrics_real(k.exposed_s, 9, exposed));
+}
+
+enum status report_buckets(const struct trainer *t)
+{
+    char *path = rundir_file(t->rundir, "buckets.csv");
+    FILE *out = path == NULL ? NULL : fopen(path, "w");
+    enum status st = ST_OK;
+
+    if (path == NULL) {
+        return log_fail(ST_NOMEM, "no memory for the table of buckets, free some");
+    }
+    if (out != NULL) {
+        fputs("bucket,layers,bytes,backend,steps,in_flight_s,hidden_s,exposed_s\n", out);
+        for (size_t b = 0; b < t->n_buckets; b++) {
+            bucket_row(out, t, b);
+        }
+    }
+    if (out == NULL || fclose(out) != 0) {
+        st = log_fail(ST_IO,
+                      "cannot write the table of buckets, %s: %s, leave the folder in place and "
+                      "make room",
+                      path, strerror(errno));
+    }
+    mem_free(path);
+    return st;
 }
 
 enum status report_end(struct trainer *t, enum status result)

@@ -8,7 +8,7 @@
 
 /*
  * The folder of a run: config.ini (the effective configuration), steps.csv, epochs.csv,
- * tuning.txt (the choice of algorithms) and, at the end, summary.json.
+ * tuning.txt (the choice of algorithms) and, at the end, buckets.csv and summary.json.
  */
 struct rundir;
 

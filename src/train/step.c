@@ -6,96 +6,94 @@
  *
  * Ranks meet twice in a step. The first meeting tells everybody what the others found (an error, a
  * loss that is not finite, a signal), so that all take the same way; the second one ends the step.
- * A rank that fails still comes to both, which is why nobody waits for ever.
+ * A rank that fails still comes to both; one that does not come within [comm] timeout_s breaks the
+ * meeting, and the run ends without it.
  *
  * With one weight arena for all ranks, the first meeting also says that nobody reads the old
  * weights any more, and each rank then updates its part of every bucket. With weights of its own a
  * rank updates a bucket as soon as its sum is there.
+ *
+ * With order = priority and weights of its own a rank does not wait for the sums at the end of the
+ * step, but in the next forward pass, for each layer's when it is needed; whether the step counts
+ * has been agreed on in the first meeting by then. A sum that does not come is an error of the next
+ * step. Evaluations, verified steps and the end of the run wait for all sums.
  */
 #include "train/step.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "train/digest.h"
 
 void step_fail(struct step *s, enum status st)
 {
-    struct rank *r = s->r;
+    rank_fail(s->r, st);
+}
 
-    if (st != ST_OK && r->status == ST_OK) {
-        r->status = st;
-        comm_abort(r->t->comm, r->index, st);
-    }
+static const char *step_place(const struct step *s, const char *what, char out[64])
+{
+    (void)snprintf(out, 64, "%s step %" PRIu64, what, s->number + 1);
+    return out;
 }
 
 void step_arrive(struct step *s)
 {
+    if (s->r->gone) {
+        return;
+    }
     s->mine->status = s->r->status;
     s->mine->cancelled = s->r->index == 0 && s->r->t->signal != 0;
-    s->round = meeting_arrive(&s->r->t->meeting);
+    s->round = meeting_arrive(&s->r->t->meeting, s->r->index);
 }
 
 void step_meet(struct step *s)
 {
     const struct trainer *t = s->r->t;
+    char place[64];
 
     if (s->met) {
         return;
     }
-    meeting_wait(&s->r->t->meeting, s->round);
     s->met = true;
+    if (!loop_wait(s->r, s->round, step_place(s, "the update of", place))) {
+        s->skip = true;
+        return;
+    }
     for (int r = 0; r < t->n_ranks; r++) {
         s->skip |= s->all[r].nonfinite != NULL && t->on_nan != ON_NAN_IGNORE;
         s->skip |= s->all[r].status != ST_OK;
     }
 }
 
-/* Communication until `until`: the union of the buckets' busy times, which mostly come in order. */
-static double hidden_until(const struct rank *r, double until)
-{
-    double sum = 0, covered = 0;
-
-    for (size_t b = 0; b < r->t->n_buckets && r->status == ST_OK; b++) {
-        struct comm_times c = comm_last_times(r->t->comm, r->index, b);
-        double from = c.started_s > covered ? c.started_s : covered;
-        double to = c.done_s < until ? c.done_s : until;
-        sum += to > from ? to - from : 0;
-        covered = c.done_s > covered ? c.done_s : covered;
-    }
-    return sum;
-}
-
-static uint64_t digest(const float *v, size_t n)
-{
-    uint64_t h = 14695981039346656037u;
-
-    for (size_t i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, &v[i], sizeof bits);
-        h = (h ^ bits) * 1099511628211u;
-    }
-    return h;
-}
-
-/* The second meeting; what is in the records after it is the same for all. */
-static void end_step(struct step *s, double backward_end)
+/* The second meeting; what is in the records after it is the same for all. False if not all came.
+ */
+static bool end_step(struct step *s)
 {
     struct rank *r = s->r;
     struct step_times *times = &s->mine->times;
-    const int64_t every = r->t->cfg->debug.verify_every;
+    char place[64];
+    bool complete;
     double now;
 
-    times->hidden_s = hidden_until(r, backward_end);
-    if (every > 0 && (s->number + 1) % (uint64_t)every == 0) {
-        s->mine->digest = digest(r->weights, r->t->shared ? 0 : r->t->n);
+    if (step_is_verified(s) && !r->t->shared) {
+        s->mine->digest = digest_floats(DIGEST_EMPTY, r->weights, r->t->n);
     }
     s->mine->final_status = r->status;
+    r->times = &r->rest; /* the record is the others' now */
     now = clock_now_s();
     times->step_s = now - r->mark_s;
     r->mark_s = now;
-    meeting_pass(&r->t->meeting);
+    complete = loop_meet(r, step_place(s, "the end of", place));
     r->carried_s = clock_now_s() - now;
+    if (r->traced) {
+        trace_add(r->t->trace, r->index, TRACE_MEET, 0, now, now + r->carried_s);
+        trace_write(r->t->trace, r->index, s->number);
+        r->traced = false;
+    }
     graph_params_changed(r->graph);
+    return complete;
 }
 
 /* A step that is skipped must not leave its values in the running statistics. */
@@ -115,15 +113,28 @@ static void restore_state(struct rank *r)
     }
 }
 
+/* Only such steps are counted and reported. */
+static bool step_took_place(const struct step *s)
+{
+    for (int k = 0; k < s->r->t->n_ranks; k++) {
+        if (s->all[k].final_status != ST_OK) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool step_run(struct rank *r, uint64_t number)
 {
     struct trainer *t = r->t;
     const struct config_optim *optim = &t->cfg->optim;
     struct step_record *all = t->records[number % 2];
     struct step s = {.r = r, .number = number, .mine = &all[r->index], .all = all};
-    double backward_end;
 
     *s.mine = (struct step_record){.status = ST_OK};
+    r->times = &s.mine->times;
+    r->traced = trace_wants(t->trace, number);
+    r->due.since_s = number <= t->warmup_steps ? r->mark_s : 0;
     s.sgd = (struct sgd_step){
         .lr = (float)lr_at(optim, number, t->steps_per_epoch, t->total_steps, t->n_ranks),
         .momentum = (float)optim->momentum,
@@ -133,12 +144,17 @@ bool step_run(struct rank *r, uint64_t number)
     step_fail(&s, r->pending);
     save_state(r);
     step_compute(&s);
-    backward_end = clock_now_s();
+    if (r->gone) {
+        return false;
+    }
     step_update(&s);
     if (s.skip) {
         restore_state(r);
     }
-    end_step(&s, backward_end);
+    if (!end_step(&s)) {
+        return false;
+    }
+    due_commit(r, number >= t->warmup_steps && step_took_place(&s));
     r->status = step_conclude(&s);
     if (r->index == 0) {
         r->pending = report_step(r, number, all);

@@ -1,7 +1,6 @@
 /* Forward and backward over the micro-batches of a step; buckets are posted on the way. */
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -9,7 +8,16 @@
 
 static void post(struct step *s, size_t b)
 {
-    step_fail(s, comm_post(s->r->t->comm, s->r->index, b));
+    const double from_s = s->r->traced ? clock_now_s() : 0;
+
+    step_keep_gradients(s, b);
+    if (!step_loses_bucket(s, b)) {
+        step_fail(s, comm_post(s->r->t->comm, s->r->index, b));
+        s->r->left[b] = BUCKET_POSTED;
+    }
+    if (s->r->traced) {
+        trace_add(s->r->t->trace, s->r->index, TRACE_POST, b, from_s, clock_now_s());
+    }
 }
 
 void step_post_all(struct step *s)
@@ -38,56 +46,64 @@ static void accumulate(struct rank *r, int i)
     }
 }
 
+/* --- the layers in the trace: from one layer with parameters to the next */
+
+static void trace_layer(struct step *s, enum trace_kind kind)
+{
+    if (s->layer >= 0) {
+        trace_add(s->r->t->trace, s->r->index, kind, (size_t)s->layer, s->layer_from_s,
+                  clock_now_s());
+    }
+}
+
+static enum status before_forward(void *ctx, int i)
+{
+    struct step *s = ctx;
+    struct rank *r = s->r;
+    const int layer = r->traced ? r->t->layer_of[i] : -1;
+
+    if (r->traced && layer != s->layer) {
+        trace_layer(s, TRACE_FORWARD);
+        s->layer = -1;
+    }
+    due_take(r, (size_t)r->t->bucket_of[i], true);
+    if (r->traced && layer != s->layer) {
+        s->layer = layer;
+        s->layer_from_s = clock_now_s();
+    }
+    return r->status;
+}
+
 static enum status after_backward(void *ctx, int i)
 {
     struct step *s = ctx;
     struct rank *r = s->r;
     const int b = r->t->bucket_of[i];
 
+    if (r->traced && r->t->layer_of[i] != s->layer) {
+        s->layer = r->t->layer_of[i];
+        trace_layer(s, TRACE_BACKWARD);
+    }
     accumulate(r, i);
     if (r->last_micro && --r->left[b] == 0 && r->t->cfg->comm.overlap) {
         post(s, (size_t)b);
     }
+    s->layer_from_s = r->traced ? clock_now_s() : 0;
     return r->status;
-}
-
-static void plant_faults(struct step *s, struct batch *batch)
-{
-    struct rank *r = s->r;
-    const struct inject *inject = &r->t->inject;
-    size_t shape[3];
-
-    if (inject->n == 0 || batch->micro > 0) {
-        return;
-    }
-    if (inject_due(inject, INJECT_WEIGHT, r->index, s->number)) {
-        r->weights[0] = NAN;
-        graph_params_changed(r->graph);
-    }
-    if (batch->n > 0 && inject_due(inject, INJECT_NAN, r->index, s->number)) {
-        dataset_shape(r->t->train, shape);
-        memcpy(r->poisoned, batch->x, batch->n * shape[0] * shape[1] * shape[2] * sizeof(float));
-        r->poisoned[0] = NAN;
-        batch->x = r->poisoned;
-    }
-    if (inject_due(inject, INJECT_STALL, r->index, s->number)) {
-        const double wait_s = r->t->cfg->comm.timeout_s + 1;
-        struct timespec pause = {(time_t)wait_s, (long)((wait_s - floor(wait_s)) * 1e9)};
-        (void)nanosleep(&pause, NULL);
-    }
-    if (inject_due(inject, INJECT_FAIL, r->index, s->number)) {
-        step_fail(s, log_fail(ST_INTERNAL, "injected failure, step %llu, see [debug] inject",
-                              (unsigned long long)s->number + 1));
-    }
 }
 
 static void forward(struct step *s, const struct batch *batch)
 {
     struct rank *r = s->r;
+    const struct graph_hooks hooks = {s, before_forward, NULL};
     struct graph_result result = {0, 0, 0, 0};
 
+    s->layer = -1;
     step_fail(s, graph_forward(r->graph, batch->x, batch->labels, batch->n, true,
-                               s->number * r->t->schedule.accum + batch->micro, NULL, &result));
+                               s->number * r->t->schedule.accum + batch->micro, &hooks, &result));
+    if (r->traced) {
+        trace_layer(s, TRACE_FORWARD);
+    }
     if (r->status != ST_OK) {
         return;
     }
@@ -106,6 +122,9 @@ static void backward(struct step *s, const struct batch *batch)
     struct rank *r = s->r;
     const struct graph_hooks hooks = {s, NULL, after_backward};
 
+    due_take_all(r, true); /* of parameters that the forward pass does not read */
+    s->layer = -1;
+    s->layer_from_s = r->traced ? clock_now_s() : 0;
     step_fail(s, graph_backward(r->graph, 1.0f / (float)batch->n_global, &hooks));
     r->first_micro = false;
 }
@@ -115,6 +134,7 @@ static void finish_without_samples(struct step *s)
 {
     struct rank *r = s->r;
 
+    due_take_all(r, true);
     if (r->first_micro) {
         memset(r->sums, 0, r->t->n * sizeof *r->sums);
     }
@@ -128,7 +148,7 @@ static void micro_batch(struct step *s, struct batch *batch)
     struct rank *r = s->r;
 
     r->last_micro = batch->micro + 1 == r->t->schedule.accum;
-    plant_faults(s, batch);
+    step_plant_faults(s, batch);
     if (batch->n > 0 && r->status == ST_OK) {
         forward(s, batch);
     }
@@ -165,15 +185,19 @@ void step_compute(struct step *s)
     reset_buckets(r);
     for (size_t m = 0; m < r->t->schedule.accum; m++) {
         struct batch batch = {.micro = m};
-        double ready;
+        double ready, exposed_s;
         if (r->status == ST_OK && !loader_next(r->loader, &batch)) {
             step_fail(s, log_fail(ST_INTERNAL, "the images ended early, step %llu",
                                   (unsigned long long)s->number + 1));
         }
         ready = clock_now_s();
         times->data_s += ready - now;
+        if (r->traced) {
+            trace_add(r->t->trace, r->index, TRACE_DATA, 0, now, ready);
+        }
+        exposed_s = times->exposed_s;
         micro_batch(s, &batch);
         now = clock_now_s();
-        times->compute_s += now - ready;
+        times->compute_s += now - ready - (times->exposed_s - exposed_s);
     }
 }

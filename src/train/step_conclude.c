@@ -47,6 +47,7 @@ enum status step_conclude(const struct step *s)
             return conclude_nonfinite(s, r);
         }
     }
+    TRY(step_conclude_sums(s));
     TRY(conclude_digests(s));
     return s->all[0].cancelled ? ST_CANCELLED : ST_OK;
 }

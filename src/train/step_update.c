@@ -2,49 +2,21 @@
 #include <math.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "train/step.h"
-
-enum {
-    CUT_ELEMENTS = 16
-}; /* the ranks' parts of a bucket begin on cache lines */
-
-/* The seam to a reduction that updates by itself: weights and momentum of bucket `b` from its sum.
- */
-static void apply(struct step *s, size_t b)
-{
-    struct rank *r = s->r;
-    const struct trainer *t = r->t;
-    size_t first = t->buckets[b].offset, end = first + t->buckets[b].n;
-
-    if (t->shared) { /* this rank's part of it */
-        size_t blocks = (t->buckets[b].n + CUT_ELEMENTS - 1) / CUT_ELEMENTS;
-        size_t from = blocks * (size_t)r->index / (size_t)t->n_ranks * CUT_ELEMENTS;
-        size_t to = blocks * ((size_t)r->index + 1) / (size_t)t->n_ranks * CUT_ELEMENTS;
-        end = first + to < end ? first + to : end;
-        first += from;
-    }
-    if (first < end) {
-        sgd_update_ranges(&s->sgd, t->ranges, t->n_ranges, first, end - first, r->weights,
-                          r->momentum, r->sums);
-    }
-}
-
-static void wait_for(struct step *s, size_t b)
-{
-    double from = clock_now_s();
-
-    if (s->r->status == ST_OK) {
-        step_fail(s, comm_wait(s->r->t->comm, s->r->index, b));
-    }
-    s->mine->times.exposed_s += clock_now_s() - from;
-}
 
 static void meet_timed(struct step *s)
 {
-    double from = clock_now_s();
+    const double from_s = clock_now_s();
 
+    if (s->met) {
+        return;
+    }
     step_meet(s);
-    s->mine->times.exposed_s += clock_now_s() - from;
+    due_waited(s->r, from_s);
+    if (s->r->traced) {
+        trace_add(s->r->t->trace, s->r->index, TRACE_MEET, 0, from_s, clock_now_s());
+    }
 }
 
 static bool all_finite(const float *v, size_t n)
@@ -67,44 +39,110 @@ static void skip_nonfinite_sums(struct step *s)
     }
 }
 
-static void apply_timed(struct step *s, size_t b)
+/* A bucket that was left out would count as done: its gradients are this rank's only. */
+static void check_posted(struct step *s)
 {
-    double from = clock_now_s();
+    struct rank *r = s->r;
 
-    if (!s->skip && s->r->status == ST_OK) {
-        apply(s, b);
+    for (size_t b = 0; b < r->t->n_buckets && r->status == ST_OK; b++) {
+        if (r->left[b] != BUCKET_POSTED) {
+            step_fail(s, log_fail(ST_INTERNAL,
+                                  "rank %d did not hand over bucket %zu (%s), step %llu, a "
+                                  "parameter in it has no gradient, report this with the run's "
+                                  "config.ini",
+                                  r->index, b, r->t->labels[b], (unsigned long long)s->number + 1));
+        }
     }
-    s->mine->times.compute_s += clock_now_s() - from;
 }
 
 /* Can a bucket be updated before the other sums are there? */
-static bool by_bucket(const struct trainer *t)
+static bool by_bucket(const struct step *s)
 {
-    return !t->shared && t->on_nan != ON_NAN_SKIP;
+    return !s->r->t->shared && s->r->t->on_nan != ON_NAN_SKIP && !step_is_verified(s);
+}
+
+/* Each bucket when its sum is there. */
+static void update_by_bucket(struct step *s)
+{
+    struct rank *r = s->r;
+
+    if (r->t->n_buckets > 0 && r->status == ST_OK) {
+        due_take(r, 0, false);
+    }
+    meet_timed(s);
+    r->due.update = !s->skip;
+    if (r->t->n_buckets > 0 && r->due.update && r->status == ST_OK) {
+        due_update(r, 0, &s->sgd);
+    }
+    due_take_all(r, true);
+}
+
+/* Everything when all sums are there. */
+static void update_at_once(struct step *s)
+{
+    struct rank *r = s->r;
+
+    due_take_all(r, false);
+    step_verify(s);
+    if (r->t->shared) {
+        step_arrive(s);
+    }
+    meet_timed(s);
+    skip_nonfinite_sums(s);
+    for (size_t b = 0; b < r->t->n_buckets && !s->skip && r->status == ST_OK; b++) {
+        due_update(r, b, &s->sgd);
+    }
+}
+
+/* Rank 0 updates, and shares out the weights for the next forward pass. */
+static void update_at_root(struct step *s)
+{
+    struct rank *r = s->r;
+
+    if (step_is_verified(s)) {
+        due_reduce(r);
+        step_verify(s);
+    }
+    meet_timed(s);
+    r->due.update = !s->skip;
+    due_share(r);
+    if (step_is_verified(s) || !r->t->cfg->comm.overlap) {
+        due_take_all(r, true);
+    }
+}
+
+static bool ends_epoch(const struct step *s)
+{
+    const struct trainer *t = s->r->t;
+
+    return (s->number + 1) % t->steps_per_epoch == 0 || s->number + 1 == t->total_steps;
 }
 
 void step_update(struct step *s)
 {
-    const struct trainer *t = s->r->t;
+    struct rank *r = s->r;
+    const double from_s = clock_now_s(), exposed_s = r->times->exposed_s;
 
-    if (!t->cfg->comm.overlap) {
+    if (r->status == ST_OK) {
+        due_begin(r, &s->sgd);
+    }
+    if (!r->t->cfg->comm.overlap) {
         step_post_all(s);
+        due_waited(r, from_s); /* bytes that it moves now are not hidden */
     }
-    for (size_t b = 0; b < t->n_buckets; b++) {
-        wait_for(s, b);
-        if (by_bucket(t)) {
-            meet_timed(s);
-            apply_timed(s, b);
-        }
+    check_posted(s);
+    if (r->t->rooted) {
+        update_at_root(s);
+    } else if (r->t->across && by_bucket(s)) { /* the next forward pass takes them */
+        meet_timed(s);
+        r->due.update = !s->skip;
+    } else if (by_bucket(s)) {
+        update_by_bucket(s);
+    } else {
+        update_at_once(s);
     }
-    if (t->shared) {
-        step_arrive(s);
+    if (ends_epoch(s)) { /* what may follow needs all weights, and is no part of a step */
+        due_take_all(r, true);
     }
-    meet_timed(s);
-    if (!by_bucket(t)) {
-        skip_nonfinite_sums(s);
-        for (size_t b = 0; b < t->n_buckets; b++) {
-            apply_timed(s, b);
-        }
-    }
+    r->times->compute_s += clock_now_s() - from_s - (r->times->exposed_s - exposed_s);
 }

@@ -133,13 +133,16 @@ static json_t *comm_object(const struct trainer *t)
 
     for (size_t b = 0; b < t->n_buckets; b++) {
         const struct plan *p = comm_plan(t->comm, b);
+        const struct bucket_times k = report_bucket_times(t, b);
         (void)json_array_append_new(
-            buckets, json_pack("{s:s, s:o, s:s}", "layers", t->labels[b], "bytes",
-                               count(t->buckets[b].n * sizeof(float)), "backend", p->backend));
+            buckets, json_pack("{s:s, s:o, s:s, s:o, s:o, s:o}", "layers", t->labels[b], "bytes",
+                               count(t->buckets[b].n * sizeof(float)), "backend", p->backend,
+                               "in_flight_s", real(k.in_flight_s), "hidden_s", real(k.hidden_s),
+                               "exposed_s", real(k.exposed_s)));
     }
-    return json_pack("{s:s, s:s, s:b, s:b, s:o}", "backend", comm_plan(t->comm, 0)->backend,
-                     "topology", t->topo->name, "overlap", t->cfg->comm.overlap, "shared_weights",
-                     t->shared, "buckets", buckets);
+    return json_pack("{s:s, s:s, s:b, s:s, s:b, s:o}", "backend", comm_plan(t->comm, 0)->backend,
+                     "topology", t->topo->name, "overlap", t->cfg->comm.overlap, "order",
+                     t->cfg->comm.order, "shared_weights", t->shared, "buckets", buckets);
 }
 
 static json_t *summary_object(const struct trainer *t, enum status result)

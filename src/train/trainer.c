@@ -17,22 +17,55 @@ enum {
 /* Between two cores through memory; only predictions depend on it. */
 static const int64_t MESH_BYTES_PER_S = 20000000000;
 
+/* For a rank that the others have given up: to come back, before the run ends without it. */
+static const double GRACE_S = 2;
+
 static void read_options(struct trainer *t)
 {
     const struct config *cfg = t->cfg;
-    bool weight_fault = false; /* of one rank, so it needs weights of its own */
+    /* of one rank, so it needs weights of its own */
+    const bool weight_fault = inject_has(&t->inject, INJECT_WEIGHT);
 
     t->n_ranks = (int)cfg->device.count;
     t->on_nan = strcmp(cfg->train.on_nan, "skip") == 0     ? ON_NAN_SKIP
                 : strcmp(cfg->train.on_nan, "ignore") == 0 ? ON_NAN_IGNORE
                                                            : ON_NAN_STOP;
-    for (size_t i = 0; i < t->inject.n; i++) {
-        weight_fault |= t->inject.faults[i].kind == INJECT_WEIGHT;
-    }
+    t->rooted = strcmp(cfg->comm.sync, "reduce-broadcast") == 0;
+    t->across = t->rooted || strcmp(cfg->comm.order, "priority") == 0;
     t->shared = strcmp(cfg->optim.fuse, "off") != 0 && strcmp(cfg->device.type, "cpu") == 0 &&
-                !weight_fault;
+                !weight_fault && !t->across;
     t->summary = (struct trainer_summary){
         .train_loss = NAN, .test_loss = NAN, .top1 = NAN, .top5 = NAN, .images_per_s = NAN};
+}
+
+/* What cannot be had together. */
+static enum status check_options(const struct trainer *t)
+{
+    const struct config *cfg = t->cfg;
+    const char *what = t->rooted ? "sync = reduce-broadcast" : "order = priority";
+
+    if (!t->across) {
+        return ST_OK;
+    }
+    if (strcmp(cfg->optim.fuse, "on") == 0) {
+        return log_fail(ST_INPUT,
+                        "%s needs weights of its own on every device, [comm], and cannot go with "
+                        "[optim] fuse = on, use auto or off",
+                        what);
+    }
+    if (!cfg->comm.overlap && !t->rooted) {
+        return log_fail(ST_INPUT,
+                        "%s lets sums come in during the next forward pass, [comm], and cannot go "
+                        "with overlap = no, use order = fifo",
+                        what);
+    }
+    if (t->on_nan == ON_NAN_SKIP) {
+        return log_fail(ST_INPUT,
+                        "%s changes weights before all ranks have seen all sums, [comm], and "
+                        "cannot go with [train] on_nan = skip, use on_nan = stop",
+                        what);
+    }
+    return ST_OK;
 }
 
 /* --- threads and cores */
@@ -206,9 +239,10 @@ static enum status make_records(struct trainer *t)
     t->records[0] = mem_alloc(n, sizeof *t->records[0]);
     t->records[1] = mem_alloc(n, sizeof *t->records[1]);
     t->evals = mem_alloc(n, sizeof *t->evals);
+    t->agreements = mem_alloc(n, sizeof *t->agreements);
     t->totals.rank_images = mem_alloc(n, sizeof *t->totals.rank_images);
     return t->records[0] != NULL && t->records[1] != NULL && t->evals != NULL &&
-                   t->totals.rank_images != NULL
+                   t->agreements != NULL && t->totals.rank_images != NULL
                ? ST_OK
                : ST_NOMEM;
 }
@@ -240,6 +274,7 @@ static enum status build(struct trainer *t)
 {
     TRY(inject_parse(t->cfg->debug.inject, (int)t->cfg->device.count, &t->inject));
     read_options(t);
+    TRY(check_options(t));
     TRY(find_devices(t));
     TRY(open_data(t));
     TRY(work_plan(t));
@@ -253,6 +288,7 @@ static enum status build(struct trainer *t)
         return ST_OK;
     }
     TRY(rundir_create(t->cfg, &t->rundir));
+    TRY(tracing_init(t));
     return write_tuning(t);
 }
 
@@ -280,9 +316,10 @@ enum status trainer_create(const struct config *cfg, bool dry_run, struct traine
 
 void trainer_destroy(struct trainer *t)
 {
-    if (t == NULL) {
+    if (t == NULL || t->stuck) {
         return;
     }
+    tracing_fini(t);
     replica_release_all(t);
     crew_destroy(t->crew);
     meeting_fini(&t->meeting);
@@ -295,6 +332,7 @@ void trainer_destroy(struct trainer *t)
     mem_free(t->records[0]);
     mem_free(t->records[1]);
     mem_free(t->evals);
+    mem_free(t->agreements);
     mem_free(t->totals.rank_images);
     mem_free(t->batches);
     mem_free(t);
@@ -330,9 +368,42 @@ static void end_job(void *trainer, int rank)
     struct trainer *t = trainer;
 
     if (rank == 0) {
-        enum status st = summary_write(t, t->result);
-        t->end = report_end(t, t->result);
-        t->end = st != ST_OK ? st : t->end;
+        const enum status st[] = {t->stuck ? ST_OK : trace_close(t->trace), report_buckets(t),
+                                  summary_write(t, t->result), report_end(t, t->result)};
+        for (size_t i = 0; i < sizeof st / sizeof st[0] && t->end == ST_OK; i++) {
+            t->end = st[i];
+        }
+    }
+}
+
+static bool is_hopeless(void *trainer)
+{
+    const struct trainer *t = trainer;
+
+    return meeting_is_broken(&t->meeting);
+}
+
+static void tell_stuck(const struct trainer *t)
+{
+    for (int r = 0; r < t->n_ranks; r++) {
+        if (crew_is_busy(t->crew, r)) {
+            log_error("rank %d has not come back %g s after the others gave it up, the process "
+                      "ends without it, find out what became of it",
+                      r, GRACE_S);
+        }
+    }
+}
+
+/* Where all ranks are gone, none is left to miss them. */
+static void tell_gone(const struct trainer *t)
+{
+    int n = 0;
+
+    for (int r = 0; r < t->n_ranks; r++) {
+        n += t->ranks[r].gone;
+    }
+    if (n == t->n_ranks) {
+        log_error("rank %d is gone and no rank is left, see [debug] inject", n - 1);
     }
 }
 
@@ -340,17 +411,28 @@ enum status trainer_run(struct trainer *t, struct trainer_summary *out)
 {
     struct trainer_summary *s = &t->summary;
 
-    crew_run(t->crew, train_job, t);
+    t->stuck = crew_run_until(t->crew, train_job, t, is_hopeless, GRACE_S) != ST_OK;
     t->result = first_cause(t);
+    tell_gone(t);
     s->steps = t->totals.steps;
     s->samples = t->totals.images;
     s->images_per_s = tally_images_per_s(&t->totals.timed);
     if (isnan(s->train_loss)) { /* not one whole epoch */
         s->train_loss = tally_mean(t->ranks[0].epoch.loss_sum, t->ranks[0].epoch.images);
     }
-    crew_run(t->crew, end_job, t);
+    if (t->stuck) { /* rank 0 may be the one */
+        crew_run_here(t->crew, end_job, t);
+        tell_stuck(t);
+    } else {
+        crew_run(t->crew, end_job, t);
+    }
     *out = *s;
     return t->result != ST_OK ? t->result : t->end;
+}
+
+bool trainer_is_stuck(const struct trainer *t)
+{
+    return t->stuck;
 }
 
 void trainer_cancel(struct trainer *t, int signal_number)

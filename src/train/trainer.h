@@ -37,6 +37,12 @@ void trainer_describe(const struct trainer *t, FILE *out);
  */
 MUST_CHECK enum status trainer_run(struct trainer *t, struct trainer_summary *out);
 
+/*
+ * A rank's thread did not come back from trainer_run, which has returned ST_TIMEOUT and logged it.
+ * trainer_destroy releases nothing then: the process can only end, by _exit.
+ */
+bool trainer_is_stuck(const struct trainer *t);
+
 /* Ask a running trainer to finish its step and stop; async-signal-safe. */
 void trainer_cancel(struct trainer *t, int signal_number);
 

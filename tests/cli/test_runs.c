@@ -69,17 +69,17 @@ Test(runs, a_diverging_run_ends_with_3_and_names_step_and_layer)
 Test(runs, a_planted_nan_is_found_where_it_was_planted)
 {
     cli_write_tiny(103);
-    CLI_TINY(&o, "debug.inject=nan@1:3", "device.count=2");
+    CLI_TINY(&o, "debug.inject=nan:1@3", "device.count=2");
     cr_assert_eq(o.code, 3, "%d: %s", o.code, o.err);
     cr_assert_eq(o.n_err, 1, "%s", o.err);
     cr_assert(strstr(o.err, "step 3") != NULL && strstr(o.err, "rank 1") != NULL, "%s", o.err);
     check_json();
     remove_run();
-    CLI_TINY(&o, "debug.inject=nan@1:3", "device.count=2", "train.on_nan=skip");
+    CLI_TINY(&o, "debug.inject=nan:1@3", "device.count=2", "train.on_nan=skip");
     cr_assert_eq(o.code, 0, "%d: %s", o.code, o.err);
     cr_assert_not_null(strstr(o.out, "skipped 1 step"), "%s", o.out);
     remove_run();
-    CLI_TINY(&o, "debug.inject=nan@1:3", "device.count=2", "train.on_nan=ignore");
+    CLI_TINY(&o, "debug.inject=nan:1@3", "device.count=2", "train.on_nan=ignore");
     cr_assert_eq(o.code, 0, "%d: %s", o.code, o.err);
     cr_assert_not_null(strstr(cli_read_file("run/steps.csv"), "nan"), "%s",
                        cli_read_file("run/steps.csv"));
@@ -97,7 +97,7 @@ Test(runs, a_failing_rank_is_the_last_word)
         const char *last;
 
         remove_run();
-        CLI_TINY(&o, backends[b], "debug.inject=fail@1:2", "device.count=3");
+        CLI_TINY(&o, backends[b], "debug.inject=fail:1@2", "device.count=3");
         cr_assert(o.code != 0 && o.code != -1, "%d", o.code);
         cr_assert_eq(cli_count(o.err, "rank 1"), 1, "%s", o.err);
         last = strstr(o.err, "rank 1");
@@ -109,9 +109,24 @@ Test(runs, a_failing_rank_is_the_last_word)
 Test(runs, a_stalled_rank_times_out_with_4)
 {
     cli_write_tiny(103);
-    CLI_TINY(&o, "debug.inject=stall@1:2", "device.count=3", "comm.timeout_s=1");
+    CLI_TINY(&o, "debug.inject=stall:1@2:2s", "device.count=3", "comm.timeout_s=1");
     cr_assert_eq(o.code, 4, "%d: %s", o.code, o.err);
     cr_assert_not_null(strstr(o.err, "rank 1"), "%s", o.err);
+}
+
+/* A thread that never comes back: the process ends without it, with what there is. */
+Test(runs, a_hanging_rank_does_not_keep_the_process)
+{
+    const char *last;
+
+    cli_write_tiny(103);
+    CLI_TINY(&o, "debug.inject=stall:0@3", "device.count=3", "comm.timeout_s=1");
+    cr_assert_eq(o.code, 4, "%d: %s", o.code, o.err);
+    last = strstr(o.err, "rank 0 has not come back");
+    cr_assert_not_null(last, "%s", o.err);
+    cr_assert_eq(cli_count(last, "\n"), 1, "not the last line: %s", o.err);
+    cr_assert_not_null(strstr(cli_read_file("run/summary.json"), "timed out"));
+    cr_assert_not_null(strstr(o.out, "stopped after 2 of"), "%s", o.out);
 }
 
 static void wait_for(const char *name, const char *part)

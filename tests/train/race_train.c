@@ -26,9 +26,12 @@ static const char *const ways[][4] = {
     {"comm.backend=onehop", "comm.overlap=yes", "optim.fuse=on"},
     {"comm.backend=ring", "comm.overlap=yes", "optim.fuse=off"},
     {"comm.backend=central", "comm.overlap=no", "optim.fuse=on", "train.accum_steps=2"},
-    {"comm.backend=onehop", "debug.inject=nan@1:3", "train.on_nan=skip", "debug.verify_every=1"},
-    {"comm.backend=ring", "debug.inject=fail@2:3", "optim.fuse=off"},
-    {"comm.backend=onehop", "debug.inject=fail@0:4", "optim.fuse=on"},
+    {"comm.backend=onehop", "debug.inject=nan:1@3", "train.on_nan=skip", "debug.verify_every=1"},
+    {"comm.backend=lp", "comm.order=priority", "debug.verify_every=2", "train.accum_steps=2"},
+    {"comm.backend=mst", "comm.sync=reduce-broadcast", "comm.order=priority"},
+    {"comm.backend=central", "comm.sync=reduce-broadcast", "debug.verify_every=3"},
+    {"comm.backend=ring", "debug.inject=fail:2@3", "optim.fuse=off"},
+    {"comm.backend=onehop", "debug.inject=fail:0@4", "optim.fuse=on"},
 };
 
 static enum status train(const char *const *way, const char *output)
@@ -71,7 +74,7 @@ int main(void)
         return 1;
     }
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
-        enum status want = i < 4 ? ST_OK : ST_INTERNAL, st;
+        enum status want = i < 7 ? ST_OK : ST_INTERNAL, st;
         (void)snprintf(output, sizeof output, "train.output=%s/run%zu", folder, i);
         st = train(ways[i], output);
         if (st != want) {

@@ -50,7 +50,7 @@ Test(stop, a_nan_on_one_rank_stops_all_before_the_update)
         const char *const two[] = {"device.count=3", "train.batch_per_device=8",
                                    "train.max_steps=2", fuse[k], NULL};
         const char *const bad[] = {"device.count=3", "train.batch_per_device=8",
-                                   "debug.inject=nan@1:3", fuse[k], NULL};
+                                   "debug.inject=nan:1@3", fuse[k], NULL};
         struct outcome want = run_ok(two);
         char *log, name[32], *csv;
         struct outcome o = run_logged(bad, &log);
@@ -78,7 +78,7 @@ Test(stop, a_nan_on_one_rank_stops_all_before_the_update)
 Test(stop, a_spoilt_weight_of_one_rank)
 {
     const char *const more[] = {"device.count=2", "train.batch_per_device=8",
-                                "debug.inject=weight@1:3", NULL};
+                                "debug.inject=weight:1@3", NULL};
     char *log;
     int old = capture_stderr("log");
     struct config cfg;
@@ -105,7 +105,7 @@ Test(stop, skipping_goes_on_with_equal_finite_weights)
     for (int k = 0; k < 2; k++) {
         const char *const more[] = {"device.count=2",
                                     "train.batch_per_device=8",
-                                    "debug.inject=nan@1:3,nan@0:5",
+                                    "debug.inject=nan:1@3,nan:0@5",
                                     "train.on_nan=skip",
                                     "optim.fuse=off",
                                     models[k],
@@ -130,7 +130,7 @@ Test(stop, skipping_goes_on_with_equal_finite_weights)
 Test(stop, ignoring_goes_on)
 {
     const char *const more[] = {"device.count=2", "train.batch_per_device=8",
-                                "debug.inject=nan@1:3", "train.on_nan=ignore", NULL};
+                                "debug.inject=nan:1@3", "train.on_nan=ignore", NULL};
     struct outcome o = run_ok(more);
 
     cr_assert_eq(o.summary.steps, 12);
@@ -149,7 +149,7 @@ Test(stop, a_failing_rank_stops_all)
     for (int k = 0; k < 12; k++) {
         const char *const more[] = {"device.count=4",
                                     "train.batch_per_device=4",
-                                    "debug.inject=fail@2:3",
+                                    "debug.inject=fail:2@3",
                                     backends[k % 3],
                                     overlap[k / 3 % 2],
                                     fuse[k / 6],
@@ -176,7 +176,7 @@ Test(stop, a_stalled_rank_is_named_after_the_timeout)
     for (int k = 0; k < 2; k++) {
         const char *const more[] = {"device.count=3",
                                     "train.batch_per_device=4",
-                                    "debug.inject=stall@1:2",
+                                    "debug.inject=stall:1@2:1.5s",
                                     "comm.timeout_s=0.5",
                                     fuse[k],
                                     NULL};
@@ -262,7 +262,7 @@ Test(stop, replicas_that_drift_apart_are_found)
     free(o.weights);
     make_config(&cfg, more);
     cr_assert_eq(trainer_create(&cfg, false, &t), ST_OK);
-    t->ranks[2].weights[0] += 1e-3f;
+    t->ranks[2].momentum[0] += 1; /* its weights are still those of the others */
     old = capture_stderr("log");
     cr_assert_eq(trainer_run(t, &s), ST_INTERNAL);
     release_stderr(old);
@@ -276,9 +276,13 @@ Test(stop, replicas_that_drift_apart_are_found)
 
 Test(stop, faults_are_read_strictly)
 {
-    static const char *const bad[] = {"nan",      "nan@1",   "nan@3:1",     "nan@0:0",
-                                      "nun@0:1",  "nan@x:1", "nan@0:1x",    "fail@0:1,,nan@0:2",
-                                      "nan@-1:2", "@0:1",    "nan@0:1,oops"};
+    static const char *const bad[] = {
+        "nan",          "nan:1",      "nan:3@1",           "nan:0@0",       "nun:0@1",
+        "nan:x@1",      "nan:0@1x",   "fail:0@1,,nan:0@2", "nan:-1@2",      ":0@1",
+        "nan:0@1,oops", "nan:0@1,",   "kill:0@1:5s",       "slow:0@1",      "slow:0@1:",
+        "slow:0@1:5",   "slow:0@1:s", "slow:0@1:-1s",      "slow:0@1:1e9s", "stall:0@1:5m",
+        "nan@0:1",      "kill:0@**",  "kill:0@",           "slow:0@*:ms",
+    };
     struct inject i = {.n = 7};
     int old = capture_stderr("log");
 
@@ -289,10 +293,14 @@ Test(stop, faults_are_read_strictly)
     release_stderr(old);
     cr_assert_eq(inject_parse("", 3, &i), ST_OK);
     cr_assert_eq(i.n, 0);
-    cr_assert_eq(inject_parse("nan@2:1, stall@0:10", 3, &i), ST_OK);
-    cr_assert_eq(i.n, 2);
+    cr_assert_eq(inject_parse("nan:2@1, stall:0@10,slow:1@*:5ms, slow:1@4:0.5s", 3, &i), ST_OK);
+    cr_assert_eq(i.n, 4);
     cr_assert(inject_due(&i, INJECT_NAN, 2, 0));
-    cr_assert(inject_due(&i, INJECT_STALL, 0, 9));
-    cr_assert_not(inject_due(&i, INJECT_STALL, 0, 10));
     cr_assert_not(inject_due(&i, INJECT_NAN, 1, 0));
+    cr_assert(isinf(inject_pause_s(&i, 0, 9)));
+    cr_assert_eq(inject_pause_s(&i, 0, 10), 0);
+    cr_assert_float_eq(inject_pause_s(&i, 1, 77), 0.005, 1e-12);
+    cr_assert_float_eq(inject_pause_s(&i, 1, 3), 0.505, 1e-12);
+    cr_assert(inject_has(&i, INJECT_SLOW));
+    cr_assert_not(inject_has(&i, INJECT_KILL));
 }

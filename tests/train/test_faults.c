@@ -1,0 +1,187 @@
+/* Planted faults: every rank ends, soon, with 4 and with the name of the one that is missing. */
+#include "fixture.h"
+
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "comm/plan.h"
+
+TestSuite(faults, .init = scratch_make, .fini = scratch_remove, .timeout = 300);
+
+enum {
+    TIMEOUT_S = 2,
+    ALLOWED_S = TIMEOUT_S + 5,
+    TOO_LONG = 77,
+    MAX_CASES = 16
+};
+
+struct planted {
+    pid_t process;
+    int victim;
+    bool stuck;
+    char what[128], log[32];
+};
+
+/* A process of its own, as the program does it. */
+static void train_and_exit(const char *const *more)
+{
+    struct config cfg;
+    struct trainer *t = NULL;
+    struct trainer_summary s;
+    double from;
+    enum status st;
+
+    make_config(&cfg, more);
+    st = trainer_create(&cfg, false, &t);
+    from = clock_now_s();
+    if (st == ST_OK) {
+        st = trainer_run(t, &s);
+        if (clock_now_s() - from > ALLOWED_S) {
+            _exit(TOO_LONG);
+        }
+        if (trainer_is_stuck(t)) {
+            _exit(status_exit_code(st));
+        }
+    }
+    trainer_destroy(t);
+    config_fini(&cfg);
+    _exit(status_exit_code(st));
+}
+
+static void start(struct planted *p, int number, const char *const *more)
+{
+    char path[128];
+
+    (void)snprintf(p->log, sizeof p->log, "log%d", number);
+    (void)snprintf(path, sizeof path, "train.output=%s/case%d", scratch, number);
+    p->process = fork();
+    cr_assert_geq(p->process, 0);
+    if (p->process == 0) {
+        const char *all[16] = {path, "device.count=4", "train.batch_per_device=4"};
+        size_t n = 3;
+        for (; *more != NULL; more++) {
+            all[n++] = *more;
+        }
+        (void)capture_stderr(p->log);
+        train_and_exit(all);
+    }
+}
+
+static void start_case(struct planted *p, int number, const char *backend, bool overlap, int kind)
+{
+    static const char *const kinds[] = {"kill:%d@3", "stall:%d@3", "stall:%d@3:3.5s"};
+    char fault[64], inject[96], name[64], timeout[32];
+    const char *const more[] = {inject,
+                                name,
+                                timeout,
+                                overlap ? "comm.overlap=yes" : "comm.overlap=no",
+                                number % 2 == 0 ? "optim.fuse=on" : "optim.fuse=off",
+                                NULL};
+
+    *p = (struct planted){.victim = number % 3 == 0 ? 0 : 2, .stuck = kind == 1};
+    (void)snprintf(fault, sizeof fault, kinds[kind], p->victim);
+    (void)snprintf(inject, sizeof inject, "debug.inject=%s", fault);
+    (void)snprintf(name, sizeof name, "comm.backend=%s", backend);
+    (void)snprintf(timeout, sizeof timeout, "comm.timeout_s=%d", TIMEOUT_S);
+    (void)snprintf(p->what, sizeof p->what, "%s, %s, overlap %d", backend, fault, overlap);
+    start(p, number, more);
+}
+
+static void check_case(const struct planted *p)
+{
+    int status;
+    char *log, missing[32], stuck[32];
+
+    cr_assert_eq(waitpid(p->process, &status, 0), p->process);
+    log = slurp(p->log);
+    cr_assert(WIFEXITED(status), "%s: %s", p->what, log);
+    cr_assert_eq(WEXITSTATUS(status), 4, "%s: %d, %s", p->what, WEXITSTATUS(status), log);
+    (void)snprintf(missing, sizeof missing, "waiting for rank %d,", p->victim);
+    (void)snprintf(stuck, sizeof stuck, "rank %d has not come back", p->victim);
+    cr_assert_not_null(strstr(log, "allreduce of bucket 0 (output) timed out"), "%s: %s", p->what,
+                       log);
+    cr_assert_not_null(strstr(log, missing), "%s: %s", p->what, log);
+    cr_assert_eq(strstr(log, stuck) != NULL, p->stuck, "%s: %s", p->what, log);
+    cr_assert_eq(count_lines(log, "\n"), p->stuck ? 2 : 1, "%s: %s", p->what, log);
+    free(log);
+}
+
+Test(faults, kills_and_stalls_end_all_ranks)
+{
+    int number = 0;
+
+    for (size_t k = 0; planner_at(k) != NULL; k++) {
+        struct planted cases[MAX_CASES];
+        int n = 0;
+        if (strcmp(planner_at(k)->name, "nccl") == 0) {
+            continue; /* needs GPUs */
+        }
+        for (int overlap = 0; overlap < 2; overlap++) {
+            for (int kind = 0; kind < 3; kind++) {
+                start_case(&cases[n], number, planner_at(k)->name, overlap != 0, kind);
+                n++;
+                number++;
+            }
+        }
+        for (int i = 0; i < n; i++) {
+            check_case(&cases[i]);
+        }
+    }
+}
+
+/* Delays below the timeout change nothing but the time. */
+Test(faults, short_delays_are_harmless)
+{
+    const char *const plain[] = {"device.count=3", NULL};
+    const char *const slow[] = {"device.count=3",
+                                "debug.inject=stall:1@2:0.2s, slow:2@*:1ms, slow:0@3:20ms", NULL};
+    struct outcome a = run_ok(plain), b = run_ok(slow);
+
+    cr_assert_eq(memcmp(a.weights, b.weights, a.n * sizeof(float)), 0);
+    free(a.weights);
+    free(b.weights);
+}
+
+/* A bucket that one rank leaves out would leave finite, wrong weights. */
+Test(faults, a_skipped_bucket_is_an_error_on_all_ranks)
+{
+    static const char *const overlap[] = {"comm.overlap=yes", "comm.overlap=no"};
+    static const char *const fuse[] = {"optim.fuse=on", "optim.fuse=off"};
+
+    for (int k = 0; k < 4; k++) {
+        const char *const two[] = {"device.count=3", "train.max_steps=2", fuse[k / 2], NULL};
+        const char *const more[] = {"device.count=3", "debug.inject=skip:1@3", overlap[k % 2],
+                                    fuse[k / 2], NULL};
+        struct outcome want = run_ok(two), o;
+        int old = capture_stderr("log");
+        char *log;
+
+        o = run(more);
+        release_stderr(old);
+        log = slurp("log");
+        cr_assert_eq(o.status, ST_INTERNAL, "%s", status_text(o.status));
+        cr_assert_not_null(strstr(log, "rank 1 did not hand over bucket 0"), "%s", log);
+        cr_assert_eq(o.summary.steps, 2);
+        cr_assert_eq(memcmp(o.weights, want.weights, o.n * sizeof(float)), 0, "not one update");
+        free(log);
+        free(o.weights);
+        free(want.weights);
+    }
+}
+
+Test(faults, the_only_rank_may_be_gone)
+{
+    const char *const more[] = {"debug.inject=kill:0@3", NULL};
+    int old = capture_stderr("log");
+    struct outcome o = run(more);
+    char *log;
+
+    release_stderr(old);
+    log = slurp("log");
+    cr_assert_eq(status_exit_code(o.status), 4);
+    cr_assert_eq(o.summary.steps, 2);
+    cr_assert_not_null(strstr(log, "rank 0 is gone"), "%s", log);
+    free(log);
+    free(o.weights);
+}
