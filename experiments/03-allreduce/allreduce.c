@@ -174,7 +174,7 @@ static enum status bench_size(const char *backend, size_t bytes, size_t rounds)
     struct bench *b = mem_alloc(1, sizeof *b);
     struct comm_bucket bucket = {0, bytes / sizeof(float), "all"};
     struct topo *topo = NULL;
-    struct comm_args args = {&cfg, NULL, 2, NULL, &bucket, 1};
+    struct comm_args args = {.cfg = &cfg, .n_ranks = 2, .buckets = &bucket, .n_buckets = 1};
     enum status st = b == NULL ? ST_NOMEM : topo_mesh(2, 10000000000, 200, &topo);
 
     if (st == ST_OK) {
