@@ -79,7 +79,11 @@ static size_t run(const char *backend, int64_t workers, int abort_at, const char
     struct topo *topo;
     struct comm *comm;
     size_t n = 0, failures = 0;
-    struct comm_args args = {&cfg, NULL, N_RANKS, arenas, buckets, N_BUCKETS};
+    struct comm_args args = {.cfg = &cfg,
+                             .n_ranks = N_RANKS,
+                             .arenas = arenas,
+                             .buckets = buckets,
+                             .n_buckets = N_BUCKETS};
 
     for (size_t b = 0; b < N_BUCKETS; b++) {
         buckets[b] = (struct comm_bucket){n, sizes[b], "layer"};
