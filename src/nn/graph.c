@@ -7,6 +7,41 @@
 #include "base/mem.h"
 #include "nn/tuning_table.h"
 
+/* --- memory: the host's, or the op library's --- */
+
+static void *take(const struct graph *g, size_t bytes)
+{
+    const struct op_memory *m = &g->args.ops->memory;
+
+    return m->alloc != NULL ? m->alloc(g->lib, bytes) : mem_alloc(bytes, 1);
+}
+
+static float *take_state(const struct graph *g, size_t n)
+{
+    const struct op_memory *m = &g->args.ops->memory;
+    float *p;
+
+    if (m->alloc == NULL) {
+        return mem_alloc(n, sizeof *p);
+    }
+    p = m->alloc_shared(g->lib, n * sizeof *p);
+    if (p != NULL) {
+        memset(p, 0, n * sizeof *p);
+    }
+    return p;
+}
+
+static void give(const struct graph *g, void *p)
+{
+    const struct op_memory *m = &g->args.ops->memory;
+
+    if (m->alloc == NULL) {
+        mem_free(p);
+    } else if (g->lib != NULL) {
+        m->release(g->lib, p);
+    }
+}
+
 /* --- building --- */
 
 static enum status copy_args(struct graph *g, const struct graph_args *args)
@@ -80,7 +115,7 @@ static enum status make_state(struct graph *g)
             }
         }
     }
-    g->state = mem_alloc(g->state_n, sizeof *g->state);
+    g->state = take_state(g, g->state_n);
     if (g->state == NULL) {
         return ST_NOMEM;
     }
@@ -120,8 +155,8 @@ static enum status make_memory(struct graph *g)
     g->report.workspace += g->scratch_bytes;
     g->report.derived_weights = derived < g->report.workspace ? derived : g->report.workspace;
     g->report.workspace -= g->report.derived_weights;
-    g->memory = mem_alloc(g->memory_bytes, 1);
-    g->scratch = mem_alloc(g->scratch_bytes, 1);
+    g->memory = take(g, g->memory_bytes);
+    g->scratch = take(g, g->scratch_bytes);
     if (g->memory == NULL || g->scratch == NULL) {
         return log_fail(ST_NOMEM,
                         "a replica of %s needs %zu MiB for activations and %zu MiB to work, "
@@ -199,6 +234,9 @@ void graph_destroy(struct graph *g)
             g->nodes[i].kind->destroy(g->nodes[i].op);
         }
     }
+    give(g, g->memory);
+    give(g, g->scratch);
+    give(g, g->state);
     if (g->lib != NULL) {
         g->args.ops->close(g->lib);
     }
@@ -207,10 +245,7 @@ void graph_destroy(struct graph *g)
     mem_free(g->value_buffer);
     mem_free(g->nodes);
     mem_free(g->buffers);
-    mem_free(g->memory);
-    mem_free(g->scratch);
     mem_free(g->params);
-    mem_free(g->state);
     mem_free(g);
 }
 

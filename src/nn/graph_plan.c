@@ -68,7 +68,8 @@ static void plan_forward(struct graph *g, int i)
     }
     n->kept = NO_BUFFER;
     plan_scratch(g, n, 0, call);
-    if (n->op_node.kind != LAYER_INPUT || !value_is_canonical(&g->values[out])) {
+    if (n->op_node.kind != LAYER_INPUT || !value_is_canonical(&g->values[out]) ||
+        g->args.ops->memory.alloc != NULL) {
         g->value_buffer[out] = buffer_new(g, BUFFER_ACTIVATION, largest(g, out), call);
     }
     if (n->info.kept_bytes > 0) {

@@ -116,10 +116,15 @@ static void add_parts(struct graph *g, const struct node *n)
     }
 }
 
-static enum status backward_hooks(const struct node *n, const struct graph_hooks *hooks)
+/* Hooks may read what was written, so on a device of its own it must have been. */
+static enum status backward_hooks(const struct graph *g, const struct node *n,
+                                  const struct graph_hooks *hooks)
 {
-    if (hooks == NULL || hooks->after_backward == NULL) {
+    if (hooks == NULL || hooks->after_backward == NULL || n->op_node.layer->n_params == 0) {
         return ST_OK;
+    }
+    if (g->args.ops->memory.finish != NULL) {
+        TRY(g->args.ops->memory.finish(g->lib));
     }
     for (int k = 0; k < n->op_node.layer->n_params; k++) {
         TRY(hooks->after_backward(hooks->ctx, n->first_param + k));
@@ -142,7 +147,7 @@ static enum status backward_node(struct graph *g, struct node *n, const struct g
     if (n->kind->backward_weights != NULL) {
         TRY(n->kind->backward_weights(n->op, &n->io));
         account(g, n, CALL_BACKWARD_WEIGHTS, &start);
-        TRY(backward_hooks(n, hooks));
+        TRY(backward_hooks(g, n, hooks));
     }
     for (int k = 0; k < o->n_inputs; k++) {
         wants_dx = wants_dx || o->wants_dx[k];
@@ -151,7 +156,7 @@ static enum status backward_node(struct graph *g, struct node *n, const struct g
         TRY(n->kind->backward(n->op, &n->io));
     }
     if (n->kind->backward_weights == NULL) {
-        TRY(backward_hooks(n, hooks));
+        TRY(backward_hooks(g, n, hooks));
     }
     add_parts(g, n);
     account(g, n, CALL_BACKWARD, &start);
@@ -203,7 +208,7 @@ const char *graph_find_nonfinite(const struct graph *g)
     const char *found = NULL;
     float *state;
 
-    if (g->x == NULL) {
+    if (g->x == NULL || g->args.ops->memory.alloc != NULL) { /* values must be the host's */
         return NULL;
     }
     state = mem_alloc(g->state_n, sizeof *state);

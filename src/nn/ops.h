@@ -121,6 +121,15 @@ struct op_kind {
     size_t (*param_index)(const void *op, int k, size_t i);
 };
 
+/* Memory of a library whose device does not work on the host's; all NULL: it does. */
+struct op_memory {
+    void *(*alloc)(void *lib, size_t bytes);        /* zeroed; NULL when there is none */
+    void *(*alloc_shared)(void *lib, size_t bytes); /* that the host reads and writes too */
+    void (*release)(void *lib, void *p);            /* of both; takes NULL */
+    /* Until everything that was called has run, before the host touches shared memory. */
+    MUST_CHECK enum status (*finish)(void *lib);
+};
+
 struct nn_ops {
     const char *name; /* "onednn" */
     const char *(*version)(void);
@@ -134,6 +143,8 @@ struct nn_ops {
     void (*gradient)(void *lib, const struct value_desc *v, size_t n, const void *y, const void *a,
                      const void *b, void *g);
     void (*attach)(void *lib); /* before each pass: the calling thread drives the graph */
+    struct op_memory memory;   /* values, kept, scratch and gradients; shared: state and arenas. The
+                                  caller's x and labels are the host's, and the input is a copy. */
     int n_variants; /* whole-graph settings that together use every algorithm and layout */
     /* The name of a call for the tuning; false if there is nothing to choose. */
     bool (*key)(const struct op_env *env, const struct op_node *node,

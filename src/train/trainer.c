@@ -266,7 +266,14 @@ static enum status find_devices(struct trainer *t)
     int n;
 
     TRY(device_find(t->cfg->device.type, &t->device));
-    return t->device->count(&n);
+    TRY(t->device->count(&n));
+    if (t->device != &device_cpu) {
+        return log_fail(ST_UNSUPPORTED,
+                        "[device] type = %s: there are %d, but training on them is not connected "
+                        "yet, see docs/gpu-results.md, set [device] type = cpu",
+                        t->device->type, n);
+    }
+    return ST_OK;
 }
 
 /* The run directory comes last, so that bad input leaves none behind. */

@@ -13,6 +13,7 @@
 #define KERNEL static __device__ __forceinline__
 #define KERNEL_HOST static __host__ __device__ __forceinline__
 #define HALVES_FN KERNEL
+#define PHILOX_FN KERNEL
 #define KERNEL_ALIGNED(bytes) __align__(bytes)
 #else
 #define KERNEL static inline
@@ -21,6 +22,7 @@
 #endif
 
 #include "base/halves.h"
+#include "base/philox.h"
 
 enum {
     KERNEL_THREADS = 256, /* of a block */

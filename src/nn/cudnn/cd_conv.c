@@ -1,0 +1,304 @@
+#include "base/log.h"
+#include "base/mem.h"
+#include "nn/cudnn/cd.h"
+
+/*
+ * Convolutions by cuDNN's functions for layers, which versions 8 and 9 have alike. The arena holds
+ * w[O,H,W,I], the order of channels-last filters. For each pass and batch size cuDNN's heuristics
+ * choose the algorithm; only those that give the same bits every time are taken. In bf16, weights
+ * are narrowed and their gradients widened in scratch memory.
+ */
+struct conv_batch {
+    size_t n;
+    cudnnTensorDescriptor_t x, y;
+    cudnnConvolutionFwdAlgo_t forward;
+    cudnnConvolutionBwdDataAlgo_t data;
+    cudnnConvolutionBwdFilterAlgo_t filter;
+    size_t forward_bytes, data_bytes, filter_bytes; /* of work space */
+};
+
+struct conv {
+    const struct cd *lib;
+    const struct op_node *node;
+    struct value_desc in, out;
+    size_t kernel_h, kernel_w, group_c; /* group_c: input channels that a filter reads */
+    size_t n_weights;
+    bool bias;
+    cudnnFilterDescriptor_t w;
+    cudnnConvolutionDescriptor_t desc;
+    struct conv_batch *batches;
+    size_t n_batches;
+    size_t work_bytes; /* the largest */
+};
+
+enum {
+    MAX_ALGORITHMS = 16,
+};
+static const size_t MAX_WORK_BYTES = (size_t)1 << 30;
+
+static const float one = 1.0f, zero = 0.0f;
+
+static void conv_destroy(void *op)
+{
+    struct conv *c = op;
+
+    if (c == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < c->n_batches; i++) {
+        if (c->batches[i].x != NULL) {
+            (void)cudnnDestroyTensorDescriptor(c->batches[i].x);
+        }
+        if (c->batches[i].y != NULL) {
+            (void)cudnnDestroyTensorDescriptor(c->batches[i].y);
+        }
+    }
+    if (c->w != NULL) {
+        (void)cudnnDestroyFilterDescriptor(c->w);
+    }
+    if (c->desc != NULL) {
+        (void)cudnnDestroyConvolutionDescriptor(c->desc);
+    }
+    mem_free(c->batches);
+    mem_free(c);
+}
+
+static cudnnDataType_t type_of(const struct conv *c)
+{
+    return c->lib->bf16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+}
+
+static enum status describe_value(const struct conv *c, const struct value_desc *v, size_t n,
+                                  cudnnTensorDescriptor_t *out)
+{
+    TRY_DNN(c->node, cudnnCreateTensorDescriptor(out));
+    TRY_DNN(c->node, cudnnSetTensor4dDescriptor(*out, CUDNN_TENSOR_NHWC, type_of(c), (int)n,
+                                                (int)v->shape.c, (int)v->shape.h, (int)v->shape.w));
+    return ST_OK;
+}
+
+static enum status describe(struct conv *c)
+{
+    const struct layer *l = c->node->layer;
+    int pad = (int)l->u.conv.pad, stride = (int)l->u.conv.stride;
+    /* Products of fp32 stay fp32; bf16 goes to tensor cores. */
+    cudnnMathType_t math = c->lib->bf16 ? CUDNN_TENSOR_OP_MATH : CUDNN_FMA_MATH;
+
+    TRY_DNN(c->node, cudnnCreateFilterDescriptor(&c->w));
+    TRY_DNN(c->node,
+            cudnnSetFilter4dDescriptor(c->w, type_of(c), CUDNN_TENSOR_NHWC, (int)c->out.shape.c,
+                                       (int)c->group_c, (int)c->kernel_h, (int)c->kernel_w));
+    TRY_DNN(c->node, cudnnCreateConvolutionDescriptor(&c->desc));
+    TRY_DNN(c->node, cudnnSetConvolution2dDescriptor(c->desc, pad, pad, stride, stride, 1, 1,
+                                                     CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT));
+    TRY_DNN(c->node, cudnnSetConvolutionGroupCount(c->desc, (int)l->u.conv.groups));
+    TRY_DNN(c->node, cudnnSetConvolutionMathType(c->desc, math));
+    return ST_OK;
+}
+
+/* The heuristics' first choice that succeeds, fits and is deterministic. */
+#define CHOOSE(conv, perf, n, out_algo, out_bytes)                                                 \
+    do {                                                                                           \
+        int chosen_ = -1;                                                                          \
+        for (int k_ = 0; k_ < (n) && chosen_ < 0; k_++) {                                          \
+            if ((perf)[k_].status == CUDNN_STATUS_SUCCESS &&                                       \
+                (perf)[k_].determinism == CUDNN_DETERMINISTIC &&                                   \
+                (perf)[k_].memory <= MAX_WORK_BYTES) {                                             \
+                chosen_ = k_;                                                                      \
+            }                                                                                      \
+        }                                                                                          \
+        if (chosen_ < 0) {                                                                         \
+            return cd_fail_dnn((conv)->node, CUDNN_STATUS_NOT_SUPPORTED,                           \
+                               "the choice of a deterministic algorithm");                         \
+        }                                                                                          \
+        (out_algo) = (perf)[chosen_].algo;                                                         \
+        (out_bytes) = (perf)[chosen_].memory;                                                      \
+        (conv)->work_bytes = (out_bytes) > (conv)->work_bytes ? (out_bytes) : (conv)->work_bytes;  \
+    } while (0)
+
+static enum status choose_forward(struct conv *c, struct conv_batch *b)
+{
+    cudnnConvolutionFwdAlgoPerf_t perf[MAX_ALGORITHMS];
+    int n = 0;
+
+    TRY_DNN(c->node, cudnnGetConvolutionForwardAlgorithm_v7(c->lib->dnn, b->x, c->w, c->desc, b->y,
+                                                            MAX_ALGORITHMS, &n, perf));
+    CHOOSE(c, perf, n, b->forward, b->forward_bytes);
+    return ST_OK;
+}
+
+static enum status choose_data(struct conv *c, struct conv_batch *b)
+{
+    cudnnConvolutionBwdDataAlgoPerf_t perf[MAX_ALGORITHMS];
+    int n = 0;
+
+    TRY_DNN(c->node, cudnnGetConvolutionBackwardDataAlgorithm_v7(c->lib->dnn, c->w, b->y, c->desc,
+                                                                 b->x, MAX_ALGORITHMS, &n, perf));
+    CHOOSE(c, perf, n, b->data, b->data_bytes);
+    return ST_OK;
+}
+
+static enum status choose_filter(struct conv *c, struct conv_batch *b)
+{
+    cudnnConvolutionBwdFilterAlgoPerf_t perf[MAX_ALGORITHMS];
+    int n = 0;
+
+    TRY_DNN(c->node, cudnnGetConvolutionBackwardFilterAlgorithm_v7(c->lib->dnn, b->x, b->y, c->desc,
+                                                                   c->w, MAX_ALGORITHMS, &n, perf));
+    CHOOSE(c, perf, n, b->filter, b->filter_bytes);
+    return ST_OK;
+}
+
+static enum status make_batch(struct conv *c, size_t n, struct conv_batch *b)
+{
+    b->n = n;
+    TRY(describe_value(c, &c->in, n, &b->x));
+    TRY(describe_value(c, &c->out, n, &b->y));
+    TRY(choose_forward(c, b));
+    if (c->node->wants_dx[0]) {
+        TRY(choose_data(c, b));
+    }
+    if (c->node->wants_dw) {
+        TRY(choose_filter(c, b));
+    }
+    return ST_OK;
+}
+
+/* Parts of the scratch memory. */
+static size_t weights_bytes(const struct conv *c)
+{
+    return c->lib->bf16 ? cd_round(c->n_weights * sizeof(uint16_t)) : 0;
+}
+
+static char *work_of(const struct conv *c, const struct op_io *io)
+{
+    return (char *)io->scratch + weights_bytes(c);
+}
+
+static enum status conv_create(void *lib, const struct op_env *env, const struct op_node *node,
+                               const struct value_desc *values, struct op_info *info, void **op)
+{
+    struct conv *c = mem_alloc(1, sizeof *c);
+    const struct layer *l = node->layer;
+    size_t sums;
+
+    if (c == NULL) {
+        return ST_NOMEM;
+    }
+    *op = c;
+    c->lib = lib;
+    c->node = node;
+    c->in = values[node->inputs[0]];
+    c->out = values[node->output];
+    c->kernel_h = l->u.conv.kernel_h;
+    c->kernel_w = l->u.conv.kernel_w;
+    c->group_c = c->in.shape.c / l->u.conv.groups;
+    c->n_weights = c->out.shape.c * c->group_c * c->kernel_h * c->kernel_w;
+    c->bias = l->u.conv.bias;
+    c->batches = mem_alloc(env->n_batches, sizeof *c->batches);
+    if (c->batches == NULL) {
+        return ST_NOMEM;
+    }
+    TRY(describe(c));
+    for (; c->n_batches < env->n_batches;) {
+        struct conv_batch *b = &c->batches[c->n_batches++];
+        TRY(make_batch(c, env->batches[c->n_batches - 1], b));
+    }
+    sums = c->bias ? cd_sums_bytes(c->out.shape.c) : 0;
+    info->needs_x = node->wants_dw;
+    info->param_n[0] = c->n_weights;
+    info->param_n[1] = c->bias ? c->out.shape.c : 0;
+    info->derived_bytes = weights_bytes(c);
+    info->scratch_bytes[0] = weights_bytes(c) + c->work_bytes;
+    info->scratch_bytes[1] = weights_bytes(c) + (c->work_bytes > sums ? c->work_bytes : sums);
+    return ST_OK;
+}
+
+/* The weights in the type of the computation. */
+static enum status weights(const struct conv *c, const struct op_io *io, const void **w)
+{
+    struct cd_args a = {.x = io->w[0], .out = io->scratch};
+
+    *w = c->lib->bf16 ? io->scratch : (const void *)io->w[0];
+    if (c->lib->bf16) {
+        TRY_CUDA(c->node, cd_launch(c->lib->stream, CD_KERNEL_narrow, c->n_weights, &a));
+    }
+    return ST_OK;
+}
+
+static enum status conv_forward(void *op, const struct op_io *io)
+{
+    const struct conv *c = op;
+    const struct conv_batch *b = &c->batches[io->batch];
+    struct cd_args a = {.bf16 = c->lib->bf16,
+                        .relu = c->node->relu,
+                        .out_shape = cd_shape_of(&c->out),
+                        .x = io->y,
+                        .out = io->y,
+                        .bias = c->bias ? io->w[1] : NULL};
+    const void *w;
+
+    TRY(weights(c, io, &w));
+    TRY_DNN(c->node,
+            cudnnConvolutionForward(c->lib->dnn, &one, b->x, io->x[0], c->w, w, c->desc, b->forward,
+                                    work_of(c, io), b->forward_bytes, &zero, b->y, io->y));
+    if (c->bias || c->node->relu) {
+        TRY_CUDA(c->node,
+                 cd_launch(c->lib->stream, CD_KERNEL_sum, io->n * value_elements(&c->out), &a));
+    }
+    return ST_OK;
+}
+
+static enum status conv_backward_weights(void *op, const struct op_io *io)
+{
+    const struct conv *c = op;
+    const struct conv_batch *b = &c->batches[io->batch];
+    struct cd_args widen = {.x = io->scratch, .out = io->dw[0]};
+    void *dw = c->lib->bf16 ? io->scratch : (void *)io->dw[0];
+    size_t pixels = io->n * c->out.shape.h * c->out.shape.w;
+
+    TRY_DNN(c->node, cudnnConvolutionBackwardFilter(c->lib->dnn, &one, b->x, io->x[0], b->y,
+                                                    io->dy[0], c->desc, b->filter, work_of(c, io),
+                                                    b->filter_bytes, &zero, c->w, dw));
+    if (c->lib->bf16) {
+        TRY_CUDA(c->node, cd_launch(c->lib->stream, CD_KERNEL_widen, c->n_weights, &widen));
+    }
+    return c->bias ? cd_bias(c->lib, c->node, io->dy[0], pixels, c->out.shape.c,
+                             (float *)(void *)work_of(c, io), io->dw[1])
+                   : ST_OK;
+}
+
+static enum status conv_backward(void *op, const struct op_io *io)
+{
+    const struct conv *c = op;
+    const struct conv_batch *b = &c->batches[io->batch];
+    const void *w;
+
+    TRY(weights(c, io, &w));
+    TRY_DNN(c->node, cudnnConvolutionBackwardData(c->lib->dnn, &one, c->w, w, b->y, io->dy[0],
+                                                  c->desc, b->data, work_of(c, io), b->data_bytes,
+                                                  &zero, b->x, io->dx[0]));
+    return ST_OK;
+}
+
+/* OIHW to OHWI. */
+static size_t conv_param_index(const void *op, int k, size_t i)
+{
+    const struct conv *c = op;
+    size_t pixels = c->kernel_h * c->kernel_w, o, in, p;
+
+    if (k == 1) {
+        return i;
+    }
+    p = i % pixels;
+    in = i / pixels % c->group_c;
+    o = i / pixels / c->group_c;
+    return (o * pixels + p) * c->group_c + in;
+}
+
+const struct op_kind cd_conv = {.create = conv_create,
+                                .destroy = conv_destroy,
+                                .forward = conv_forward,
+                                .backward_weights = conv_backward_weights,
+                                .backward = conv_backward,
+                                .param_index = conv_param_index};
