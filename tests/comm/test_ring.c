@@ -171,3 +171,32 @@ Test(ring, failing_allocations_are_reported_without_a_leak)
     }
     topo_destroy(t);
 }
+
+/* One ring each way uses up the ports of a switch; nothing may be found on what is left. */
+Test(ring, used_up_ports_give_no_further_ring)
+{
+    static const char *const boxes[] = {"dgx-a100", "dgx-h100", "pcie4", "pcie8"};
+
+    for (size_t b = 0; b < sizeof boxes / sizeof *boxes; b++) {
+        char path[256];
+        struct topo *t;
+        struct cycles c;
+        int64_t port = 0;
+        (void)snprintf(path, sizeof path, TEST_SOURCE_DIR "/topologies/%s.topo", boxes[b]);
+        cr_assert_eq(topo_read(path, &t), ST_OK);
+        cr_assert_eq(cycles_find(t, &c), ST_OK);
+        for (int l = 0; l < t->n_links; l++) {
+            port = t->links[l].bytes_per_s > port ? t->links[l].bytes_per_s : port;
+        }
+        cr_assert_geq(c.n, 1, "%s has a ring", boxes[b]);
+        for (int i = 0; i < c.n; i++) {
+            cr_assert(c.cycles[i].width > 0 && c.cycles[i].width <= port, "%s: ring %d", boxes[b],
+                      i);
+            for (int k = 0; k < t->n_devices; k++) {
+                cr_assert_geq(c.cycles[i].hops[k].n, 1, "%s: ring %d, hop %d", boxes[b], i, k);
+            }
+        }
+        cycles_fini(&c);
+        topo_destroy(t);
+    }
+}

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "comm/plan.h"
 
-TestSuite(faults, .init = scratch_make, .fini = scratch_remove, .timeout = 300);
+TestSuite(faults, .init = scratch_make, .fini = scratch_remove);
 
 enum {
     TIMEOUT_S = 2,

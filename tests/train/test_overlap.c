@@ -3,7 +3,7 @@
 
 #include <jansson.h>
 
-TestSuite(overlap, .init = scratch_make, .fini = scratch_remove, .timeout = 300);
+TestSuite(overlap, .init = scratch_make, .fini = scratch_remove);
 
 enum {
     MAX_MORE = 12

@@ -10,7 +10,7 @@
 #include "comm/plan.h"
 #include "train/trace.h"
 
-TestSuite(trace, .init = scratch_make, .fini = scratch_remove, .timeout = 120);
+TestSuite(trace, .init = scratch_make, .fini = scratch_remove);
 
 static const char *const layers[] = {"a\"b\\c\nd", "conv1", "\x01\xff\xc3\xa9"};
 static const char *const buckets[] = {"fc2 ... a\"b\\c\nd", "conv1"};

@@ -6,7 +6,7 @@
 #include "train/state.h"
 #include "train/verify.h"
 
-TestSuite(verify, .init = scratch_make, .fini = scratch_remove, .timeout = 120);
+TestSuite(verify, .init = scratch_make, .fini = scratch_remove);
 
 enum {
     RANKS = 5,

@@ -46,6 +46,10 @@ static enum status walk(const struct topo *left, struct cycle *c)
     for (int k = 0; n > 1 && k < n; k++) {
         int from = left->devices[c->order[k]], to = left->devices[c->order[(k + 1) % n]];
         TRY(route_find(left, from, to, &c->hops[k], &found));
+        if (!found) { /* its links are used up */
+            c->width = 0;
+            return ST_OK;
+        }
         for (int i = 0; i < c->hops[k].n; i++) {
             int64_t capacity = left->links[c->hops[k].links[i]].bytes_per_s;
             c->width = capacity < c->width ? capacity : c->width;
