@@ -51,15 +51,36 @@ struct cd_args {
 };
 
 /* The kernels, by item: elements, channels, or samples. */
-#define CD_KERNELS(X)                                                                              \
-    X(input)                                                                                       \
-    X(narrow)                                                                                      \
-    X(widen)                                                                                       \
-    X(sum)                                                                                         \
-    X(gradient) X(dropout) X(dropout_gradient) X(concat) X(concat_gradient) X(pad) X(pad_gradient) \
-        X(max_pool) X(max_pool_gradient) X(avg_pool) X(avg_pool_gradient) X(lrn) X(lrn_gradient)   \
-            X(slice) X(norm_slice) X(bias_gradient) X(norm_batch) X(norm_running) X(norm_apply)    \
-                X(norm_sums) X(norm_gradient) X(loss) X(loss_gradient)
+/* clang-format off */
+#define CD_KERNELS(X) \
+    X(input) \
+    X(narrow) \
+    X(widen) \
+    X(sum) \
+    X(gradient) \
+    X(dropout) \
+    X(dropout_gradient) \
+    X(concat) \
+    X(concat_gradient) \
+    X(pad) \
+    X(pad_gradient) \
+    X(max_pool) \
+    X(max_pool_gradient) \
+    X(avg_pool) \
+    X(avg_pool_gradient) \
+    X(lrn) \
+    X(lrn_gradient) \
+    X(slice) \
+    X(norm_slice) \
+    X(bias_gradient) \
+    X(norm_batch) \
+    X(norm_running) \
+    X(norm_apply) \
+    X(norm_sums) \
+    X(norm_gradient) \
+    X(loss) \
+    X(loss_gradient)
+/* clang-format on */
 
 enum cd_kernel {
 #define X(name) CD_KERNEL_##name,
