@@ -82,6 +82,20 @@ static enum status print_loads(const struct plan *p, const struct topo *t)
     return ST_OK;
 }
 
+/* The depths of the trees, each the deeper of its passes, on average. */
+static double mean_depth(const struct plan *p)
+{
+    struct plan one = *p;
+    double sum = 0;
+
+    one.n_trees = 1;
+    for (size_t i = 0; i < p->n_trees; i++) {
+        one.trees = &p->trees[i];
+        sum += plan_depth(&one);
+    }
+    return p->n_trees > 0 ? sum / (double)p->n_trees : 0;
+}
+
 static void print_summary(const struct plan *p, const struct topo *t, double seconds)
 {
     double gbs = plan_gbs(p, t);
@@ -101,8 +115,8 @@ static void print_summary(const struct plan *p, const struct topo *t, double sec
     if (p->bottleneck != NULL) {
         (void)printf("because     %s\n", p->bottleneck);
     }
-    (void)printf("forest      %zu trees, depth %d, planned in %.3f ms\n\n", p->n_trees,
-                 plan_depth(p), 1e3 * seconds);
+    (void)printf("forest      %zu trees, depth %d (mean %.2f), planned in %.3f ms\n\n", p->n_trees,
+                 plan_depth(p), mean_depth(p), 1e3 * seconds);
 }
 
 /* What the other backends would reach on the same links. */

@@ -72,7 +72,7 @@ static void check_broadcast(const struct lattice *l, const struct sub *s, int64_
         cr_assert_eq(bound_broadcast(l, root, &b), ST_OK);
         cr_assert_eq(frac_compare(in_lanes(l, b.rate, lane), (struct frac){least_cut(s), 1}), 0);
         demand[root] = b.rate.num;
-        cr_assert_eq(pack_trees(l, demand, PACK_SHALLOW, 0, &p), ST_OK);
+        cr_assert_eq(pack_trees(l, demand, &(struct pack_how){0}, &p), ST_OK);
         for (size_t i = 0; i < p.n; i++) {
             sum += p.trees[i].weight;
         }

@@ -135,7 +135,8 @@ Test(machines, no_point_of_a_pareto_set_beats_another)
         for (size_t j = 0; j < p.n; j++) {
             const struct candidate *a = &p.points[i], *b = &p.points[j];
             cr_assert(i == j || frac_compare(a->solution.rate, b->solution.rate) > 0 ||
-                      a->depth < b->depth || a->n_trees < b->n_trees);
+                      a->depth < b->depth || a->mean_depth < b->mean_depth ||
+                      a->n_trees < b->n_trees);
         }
     }
     pareto_fini(&p);
@@ -162,6 +163,44 @@ Test(machines, fewer_trees_cost_no_more_than_promised)
         solution_fini(&s);
     }
     topo_destroy(t);
+}
+
+Test(machines, four_trees_per_die_come_within_three_percent)
+{
+    struct topo *t = machine("mi250-32", NULL);
+    struct solve_request q = {.kind = SOLVE_ALLGATHER, .fixed_k = 4};
+    struct pareto p;
+
+    cr_assert_eq(pareto_create(t, &q, &p), ST_OK);
+    const struct candidate *c = pareto_pick(&p, 0, 1e-6);
+    cr_assert_leq(c->n_per_root, 4);
+    cr_assert_geq(c->rate_bytes_per_s,
+                  0.97 * lattice_rate(c->solution.whole, c->solution.bound.rate));
+    cr_assert_leq(c->mean_depth, 7.1);
+    check_loads(t, &c->solution);
+    pareto_fini(&p);
+    topo_destroy(t);
+    cr_assert_eq(mem_live(), 0);
+}
+
+Test(machines, exact_plans_of_many_dies_are_shallow)
+{
+    struct topo *t = machine("mi250-32", NULL);
+    struct solve_request q = {.kind = SOLVE_ALLGATHER};
+    struct pareto p;
+
+    cr_assert_eq(pareto_create(t, &q, &p), ST_OK);
+    const struct candidate *c = pareto_pick(&p, 0, 1e-6);
+    double sum = 0;
+    cr_assert_eq(frac_compare(c->solution.rate, c->solution.bound.rate), 0);
+    for (size_t i = 0; i < c->solution.down.n; i++) {
+        sum += packing_depth(&c->solution.down, c->solution.down_l, i);
+    }
+    cr_assert_leq(sum / (double)c->n_trees, 7.1);
+    check_loads(t, &c->solution);
+    pareto_fini(&p);
+    topo_destroy(t);
+    cr_assert_eq(mem_live(), 0);
 }
 
 Test(machines, every_failing_allocation_is_reported_without_a_leak)

@@ -1,103 +1,39 @@
 #include "comm/treepack/choose.h"
 
-#include <math.h>
-#include <string.h>
-
-#include "base/log.h"
-#include "base/mem.h"
-
 enum {
-    SMALL = 16,       /* devices up to which many ways are tried */
     MANY_TREES = 256, /* above, switches are not spread evenly for an exact packing */
     SEEDS = 4,
+    MOST_BUNDLED = 8, /* trees per root up to which units are bundled */
 };
 
-void pareto_fini(struct pareto *p)
+/* Solve it one way and offer the result if no root has more than `most` trees. */
+static enum status try_within(const struct topo *t, const struct solve_request *q, size_t most,
+                              struct pareto *p, bool *within)
 {
-    for (size_t i = 0; i < p->n; i++) {
-        solution_fini(&p->points[i].solution);
-    }
-    mem_free(p->points);
-    memset(p, 0, sizeof *p);
-}
+    struct solution s;
 
-static void measure(struct candidate *c)
-{
-    const struct solution *s = &c->solution;
-    int up = 0, down = 0;
-
-    for (size_t i = 0; i < s->up.n; i++) {
-        int d = packing_depth(&s->up, s->up_l, i);
-        up = d > up ? d : up;
-    }
-    for (size_t i = 0; i < s->down.n; i++) {
-        int d = packing_depth(&s->down, s->down_l, i);
-        down = d > down ? d : down;
-    }
-    c->depth = up + down;
-    c->n_trees = s->up.n > s->down.n ? s->up.n : s->down.n;
-    c->rate_bytes_per_s = lattice_rate(s->whole, s->rate);
-}
-
-/* Is `a` at least as good as `b` in everything? */
-static bool dominates(const struct candidate *a, const struct candidate *b)
-{
-    return frac_compare(a->solution.rate, b->solution.rate) >= 0 && a->depth <= b->depth &&
-           a->n_trees <= b->n_trees;
-}
-
-/* Add the candidate, whose solution is taken over, unless it is dominated. */
-static enum status offer(struct pareto *p, struct candidate *c)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < p->n; i++) {
-        if (dominates(&p->points[i], c)) {
-            solution_fini(&c->solution);
-            return ST_OK;
-        }
-    }
-    for (size_t i = 0; i < p->n; i++) {
-        if (dominates(c, &p->points[i])) {
-            solution_fini(&p->points[i].solution);
-        } else {
-            p->points[kept++] = p->points[i];
-        }
-    }
-    p->n = kept;
-    if (p->n == p->room) {
-        size_t room = p->room == 0 ? 8 : 2 * p->room;
-        struct candidate *grown = mem_grow(p->points, p->n, room, sizeof *grown);
-        if (grown == NULL) {
-            solution_fini(&c->solution);
-            return ST_NOMEM;
-        }
-        p->points = grown;
-        p->room = room;
-    }
-    p->points[p->n++] = *c;
-    return ST_OK;
+    TRY(solve(t, q, &s));
+    return pareto_offer(p, &s, most, within);
 }
 
 static enum status try_one(const struct topo *t, const struct solve_request *q, struct pareto *p)
 {
-    struct candidate c = {0};
+    bool within;
 
-    TRY(solve(t, q, &c.solution));
-    measure(&c);
-    return offer(p, &c);
+    return try_within(t, q, SIZE_MAX, p, &within);
 }
 
 /* Exact packings over fat pieces of the switches, which take no longer for fine capacities. */
 static enum status try_fat(const struct topo *t, struct solve_request q, struct pareto *p)
 {
-    q.order = PACK_SHALLOW;
-    q.seed = 0;
-    for (q.spread = 1; q.spread <= 4; q.spread *= 4) {
-        TRY(try_one(t, &q, p));
-    }
+    q.how = (struct pack_how){.order = PACK_SHALLOW};
     q.spread = 1;
-    q.order = PACK_FEW;
+    TRY(try_one(t, &q, p));
+    q.how.cut = t->n_devices > CHOOSE_SMALL;
+    q.spread = 4;
+    TRY(try_one(t, &q, p));
+    q.how = (struct pack_how){.order = PACK_FEW};
+    q.spread = 1;
     return try_one(t, &q, p);
 }
 
@@ -108,12 +44,12 @@ static enum status try_many(const struct topo *t, struct solve_request q, struct
 
     for (size_t k = 0; k < sizeof keeps / sizeof keeps[0]; k++) {
         q.keep = keeps[k];
-        q.seed = 0;
-        q.order = PACK_FEW;
+        q.how.seed = 0;
+        q.how.order = PACK_FEW;
         TRY(try_one(t, &q, p));
-        q.order = PACK_SHALLOW;
+        q.how.order = PACK_SHALLOW;
         TRY(try_one(t, &q, p));
-        for (q.seed = 1; k == 0 && q.seed < SEEDS; q.seed++) {
+        for (q.how.seed = 1; k == 0 && q.how.seed < SEEDS; q.how.seed++) {
             TRY(try_one(t, &q, p));
         }
     }
@@ -121,17 +57,110 @@ static enum status try_many(const struct topo *t, struct solve_request q, struct
     return try_fat(t, q, p);
 }
 
-/* A few trees per root, evenly or nearly evenly spread over the switches: shallow. */
-static enum status try_fixed(const struct topo *t, struct solve_request q, struct pareto *p)
+/* `k` equal trees per root, evenly or nearly evenly spread over the switches: shallow. */
+static enum status try_equal(const struct topo *t, struct solve_request q, int64_t k,
+                             struct pareto *p)
 {
-    static const int ks[] = {1, 2, 4, 7};
+    q.fixed_k = k;
+    q.spread = k < 4 ? 0 : 4;
+    return try_one(t, &q, p);
+}
 
-    for (size_t i = 0; i < sizeof ks / sizeof ks[0]; i++) {
-        q.fixed_k = ks[i];
-        q.spread = ks[i] < 4 ? 0 : 4;
-        TRY(try_one(t, &q, p));
+/* A few trees per root, so that a small message pays little. */
+static enum status try_fixed(const struct topo *t, const struct solve_request *q, struct pareto *p)
+{
+    for (int k = 1; k <= 3; k++) {
+        TRY(try_equal(t, *q, k, p));
     }
     return ST_OK;
+}
+
+static double best_rate(const struct pareto *p)
+{
+    double best = 0;
+
+    for (size_t i = 0; i < p->n; i++) {
+        double rate = p->points[i].rate_bytes_per_s;
+        best = rate > best ? rate : best;
+    }
+    return best;
+}
+
+/*
+ * More than k units per root, bundled into k trees of unequal weight at most: units[] of them, the
+ * fastest first, until some fit.
+ */
+static enum status try_bundles(const struct topo *t, struct solve_request q, int k,
+                               struct pareto *p)
+{
+    bool used[2 * MOST_BUNDLED] = {false}, within = false;
+
+    for (int tries = 0; tries < k - 1 && !within; tries++) {
+        double best = best_rate(p);
+        q.fixed_k = 0;
+        for (int units = k + 1; units < 2 * k; units++) {
+            double rate = 0;
+            struct solve_request r = q;
+            r.fixed_k = units;
+            TRY(solve_fixed_rate(t, &r, &rate));
+            if (!used[units] && rate > best * (1 + 1e-9)) {
+                best = rate;
+                q.fixed_k = units;
+            }
+        }
+        if (q.fixed_k == 0) {
+            return ST_OK;
+        }
+        used[q.fixed_k] = true;
+        q.how = (struct pack_how){.order = PACK_WHOLE, .parts = (k + 1) / 2};
+        q.spread = k;
+        TRY(try_within(t, &q, (size_t)k, p, &within));
+        if (!within) {
+            q.how.parts = k - 1;
+            q.spread = (k + 1) / 2;
+            TRY(try_within(t, &q, (size_t)k, p, &within));
+        }
+    }
+    return ST_OK;
+}
+
+/* At most q.fixed_k trees per root: the exact packing if it is so small, else what comes near. */
+static enum status try_few(const struct topo *t, struct solve_request q, struct pareto *p)
+{
+    int64_t k = q.fixed_k;
+    bool within;
+
+    q.fixed_k = 0;
+    q.spread = 1;
+    for (int order = PACK_SHALLOW; order <= PACK_WHOLE; order++) {
+        q.how = (struct pack_how){.order = (enum pack_order)order};
+        TRY(try_within(t, &q, (size_t)k, p, &within));
+    }
+    q.how = (struct pack_how){.order = PACK_SHALLOW};
+    for (int64_t n = 1; n <= k && n <= 3; n++) {
+        TRY(try_equal(t, q, n, p));
+    }
+    if (k > 3) {
+        TRY(try_equal(t, q, k, p));
+    }
+    return k >= 2 && k <= MOST_BUNDLED ? try_bundles(t, q, (int)k, p) : ST_OK;
+}
+
+static enum status try_all(const struct topo *t, struct solve_request *q, int64_t trees,
+                           struct pareto *p)
+{
+    if (trees == 0) {
+        q->fixed_k = 0; /* a closed form, which has one tree per root */
+        return try_one(t, q, p);
+    }
+    if (q->fixed_k > 0) {
+        return try_few(t, *q, p);
+    }
+    if (trees <= MANY_TREES) {
+        return t->n_devices > CHOOSE_SMALL ? try_one(t, q, p) : try_many(t, *q, p);
+    }
+    TRY(try_fat(t, *q, p));
+    return try_fixed(t, q, p);
 }
 
 enum status pareto_create(const struct topo *t, const struct solve_request *q, struct pareto *out)
@@ -142,17 +171,9 @@ enum status pareto_create(const struct topo *t, const struct solve_request *q, s
     enum status st = solve_count(t, q, &trees);
 
     r.keep = 100;
-    r.order = PACK_SHALLOW;
-    r.seed = 0;
-    if (st == ST_OK && (q->fixed_k > 0 || trees == 0)) {
-        st = try_one(t, &r, &p); /* asked for, or a closed form */
-    } else if (st == ST_OK && trees <= MANY_TREES) {
-        st = t->n_devices > SMALL ? try_one(t, &r, &p) : try_many(t, r, &p);
-    } else if (st == ST_OK) {
-        st = try_fat(t, r, &p);
-        if (st == ST_OK) {
-            st = try_fixed(t, r, &p);
-        }
+    r.how = (struct pack_how){.order = PACK_SHALLOW};
+    if (st == ST_OK) {
+        st = try_all(t, &r, trees, &p);
     }
     if (st != ST_OK) {
         pareto_fini(&p);
@@ -160,26 +181,4 @@ enum status pareto_create(const struct topo *t, const struct solve_request *q, s
     }
     *out = p;
     return ST_OK;
-}
-
-static double cost(const struct candidate *c, double n_bytes, double alpha_s)
-{
-    double steady = sqrt(n_bytes / c->rate_bytes_per_s), fill = sqrt(alpha_s * c->depth);
-
-    return (steady + fill) * (steady + fill) + 0.25 * alpha_s * (double)c->n_trees;
-}
-
-const struct candidate *pareto_pick(const struct pareto *p, size_t n_bytes, double alpha_s)
-{
-    const struct candidate *best = &p->points[0];
-    double n = n_bytes > 0 ? (double)n_bytes : 1e9;
-
-    for (size_t i = 1; i < p->n; i++) {
-        const struct candidate *c = &p->points[i];
-        int faster = n_bytes > 0 ? 0 : frac_compare(c->solution.rate, best->solution.rate);
-        if (faster > 0 || (faster == 0 && cost(c, n, alpha_s) < cost(best, n, alpha_s))) {
-            best = c;
-        }
-    }
-    return best;
 }

@@ -116,7 +116,7 @@ static enum status strength_solve(const struct topo *t, const struct solve_reque
     if (!lattice_scale(s->down_l, by)) {
         return solve_too_fine();
     }
-    TRY(pack_trees(s->down_l, demand, q->order, q->seed, &s->down));
+    TRY(pack_trees(s->down_l, demand, &q->how, &s->down));
     for (size_t i = 0; i < s->down.n; i++) {
         solve_centre(&s->down, s->down_l, rev, i);
     }

@@ -68,6 +68,23 @@ static enum status find_stretch(const struct lattice *l, struct lattice *s, cons
     return ST_OK;
 }
 
+enum status fixed_rate(const struct lattice *l, int64_t k, int64_t *demand, struct frac *each)
+{
+    struct lattice *s = NULL;
+    struct frac u;
+    enum status st;
+
+    TRY(lattice_copy(l, false, &s));
+    for (int v = 0; v < l->n_dev; v++) {
+        demand[v] *= k;
+    }
+    st = find_stretch(l, s, demand, &u);
+    lattice_destroy(s);
+    TRY(st);
+    *each = frac_make(k * u.den, u.num);
+    return ST_OK;
+}
+
 enum status fixed_pack(const struct lattice *l, const struct solve_request *q, int64_t *demand,
                        struct lattice **used, struct packing *p, struct frac *each)
 {
@@ -80,5 +97,5 @@ enum status fixed_pack(const struct lattice *l, const struct solve_request *q, i
     TRY(find_stretch(l, *used, demand, &u));
     TRY(split_switches(*used, demand, q->spread));
     *each = frac_make(q->fixed_k * u.den, u.num);
-    return pack_trees(*used, demand, q->order, q->seed, p);
+    return pack_trees(*used, demand, &q->how, p);
 }

@@ -14,4 +14,8 @@ MUST_CHECK enum status fixed_pack(const struct lattice *l, const struct solve_re
                                   int64_t *demand, struct lattice **used, struct packing *p,
                                   struct frac *each);
 
+/* Only the rate of it. Errors: ST_NOMEM. */
+MUST_CHECK enum status fixed_rate(const struct lattice *l, int64_t k, int64_t *demand,
+                                  struct frac *each);
+
 #endif

@@ -1,19 +1,24 @@
 #include "comm/treepack/improve.h"
 
+#include <string.h>
+
 #include "base/mem.h"
 
 enum {
     MAX_PASSES = 6,
-    MAX_WORK = 40000000
+    MAX_WORK = 40000000,
+    HEIGHT = 100000, /* what a level of a tree counts against one of a vertex */
 };
 
 struct improver {
     const struct lattice *l;
     struct packing *p;
+    size_t room;   /* trees that the arrays have room for */
     int64_t *left; /* [m] capacity that no tree uses */
-    int *depth;    /* [n][n_dev] of every tree */
-    int *high;     /* [n] of every tree: its depth */
+    int *depth;    /* [room][n_dev] of every tree */
+    int *high;     /* [room] of every tree: its depth */
     int *work;     /* [n_dev] */
+    int least;     /* levels that a tree more must save */
     int64_t spent;
 };
 
@@ -52,7 +57,7 @@ static int64_t sum_of(const int *depth, int n)
 }
 
 /* Would tree i be better with `arc` into its end? Height counts most, then the sum of depths; the
- * change of 1000 x height + mean depth is returned, or a large number if it makes a cycle. */
+ * change of HEIGHT x height + sum of depths is returned, or a large number if it makes a cycle. */
 static int64_t gain(struct improver *m, size_t i, int arc)
 {
     int y = m->l->arcs[arc].to, old = m->p->trees[i].arc[y], high;
@@ -65,8 +70,8 @@ static int64_t gain(struct improver *m, size_t i, int arc)
     if (high < 0) {
         return INT64_MAX / 4;
     }
-    before = (int64_t)m->high[i] * 100000 + sum_of(depths_of(m, i), m->p->n_dev);
-    after = (int64_t)high * 100000 + sum_of(m->work, m->p->n_dev);
+    before = (int64_t)m->high[i] * HEIGHT + sum_of(depths_of(m, i), m->p->n_dev);
+    after = (int64_t)high * HEIGHT + sum_of(m->work, m->p->n_dev);
     return after - before;
 }
 
@@ -92,12 +97,35 @@ static bool try_left(struct improver *m, size_t i, int arc)
     return true;
 }
 
-/* Exchange the arcs into y of two trees. */
+/* Split `weight` units off tree i, as the last tree. False if there is no room. */
+static bool cut(struct improver *m, size_t i, int64_t weight)
+{
+    struct branch *old = &m->p->trees[i], *new = &m->p->trees[m->p->n];
+    int *arc;
+
+    if (m->p->n == m->room) {
+        return false;
+    }
+    arc = mem_alloc((size_t)m->p->n_dev, sizeof *arc);
+    if (arc == NULL) {
+        return false; /* only an improvement is lost */
+    }
+    memcpy(arc, old->arc, (size_t)m->p->n_dev * sizeof *arc);
+    *new = (struct branch){old->root, weight, arc};
+    old->weight -= weight;
+    m->high[m->p->n] = find_depths(m, m->p->n, depths_of(m, m->p->n));
+    m->p->n++;
+    return true;
+}
+
+/* Exchange the arcs into y of two trees, or of one and of a part of the other. */
 static bool try_exchange(struct improver *m, size_t i, size_t j, int y)
 {
     int a = m->p->trees[i].arc[y], b = m->p->trees[j].arc[y];
+    int64_t more = m->p->trees[i].weight - m->p->trees[j].weight;
+    int64_t least = more == 0 ? 0 : -m->least * (int64_t)HEIGHT + HEIGHT / 2;
 
-    if (a < 0 || b < 0 || a == b || m->p->trees[i].weight != m->p->trees[j].weight) {
+    if (a < 0 || b < 0 || a == b || (more != 0 && (m->least == 0 || m->p->n == m->room))) {
         return false;
     }
     /* One of the two must come nearer. */
@@ -105,7 +133,10 @@ static bool try_exchange(struct improver *m, size_t i, size_t j, int y)
         depths_of(m, j)[m->l->arcs[a].from] >= depths_of(m, j)[m->l->arcs[b].from]) {
         return false;
     }
-    if (gain(m, i, b) + gain(m, j, a) >= 0) {
+    if (gain(m, i, b) + gain(m, j, a) >= least) {
+        return false;
+    }
+    if (more != 0 && !cut(m, more > 0 ? i : j, more > 0 ? more : -more)) {
         return false;
     }
     set_arc(m, i, b);
@@ -133,16 +164,24 @@ static bool pass(struct improver *m)
     return better;
 }
 
-enum status improve_depth(const struct lattice *l, struct packing *p)
+enum status improve_depth(const struct lattice *l, struct packing *p, size_t extra)
 {
-    struct improver m = {.l = l, .p = p};
+    struct improver m = {.l = l, .p = p, .room = p->n + extra};
     size_t n_dev = (size_t)p->n_dev;
     enum status st = ST_NOMEM;
 
     m.left = mem_alloc((size_t)l->m, sizeof *m.left);
-    m.depth = mem_alloc(p->n * n_dev, sizeof *m.depth);
-    m.high = mem_alloc(p->n, sizeof *m.high);
+    m.depth = mem_alloc(m.room * n_dev, sizeof *m.depth);
+    m.high = mem_alloc(m.room, sizeof *m.high);
     m.work = mem_alloc(n_dev, sizeof *m.work);
+    if (extra > 0 && m.room > p->room) {
+        struct branch *grown = mem_grow(p->trees, p->n, m.room, sizeof *grown);
+        if (grown == NULL) {
+            goto out;
+        }
+        p->trees = grown;
+        p->room = m.room;
+    }
     if (m.left != NULL && m.depth != NULL && m.high != NULL && m.work != NULL) {
         st = ST_OK;
         for (int k = 0; k < l->m; k++) {
@@ -156,9 +195,12 @@ enum status improve_depth(const struct lattice *l, struct packing *p)
             }
             m.high[i] = find_depths(&m, i, depths_of(&m, i));
         }
-        for (int k = 0; k < MAX_PASSES && m.spent < MAX_WORK && pass(&m); k++) {
+        for (m.least = extra > 0 ? 3 : 0; m.least >= 0; m.least--) {
+            for (int k = 0; k < MAX_PASSES && m.spent < MAX_WORK && pass(&m); k++) {
+            }
         }
     }
+out:
     mem_free(m.left);
     mem_free(m.depth);
     mem_free(m.high);

@@ -194,8 +194,18 @@ static int choose_arc(struct packer *p, const struct batch *b, int64_t *mu)
     for (int v = 0; v < p->n; v++) {
         deepest = b->depth[v] > deepest ? b->depth[v] : deepest;
     }
-    for (int d = 0; d <= deepest && k < 0; d++) {
-        k = best_arc(p, b, d, mu);
+    for (int d = 0; d <= deepest; d++) {
+        int64_t here;
+        int best = best_arc(p, b, d, &here);
+        if (best >= 0 && k < 0) {
+            k = best;
+            *mu = here;
+        }
+        if (k >= 0 && (p->order == PACK_SHALLOW || here == b->m)) {
+            k = best;
+            *mu = here;
+            break;
+        }
     }
     return k;
 }
@@ -248,7 +258,7 @@ static void order_arcs(struct packer *p, uint64_t seed)
     }
 }
 
-static enum status pack_all(struct packer *p, const int64_t *demand, uint64_t seed,
+static enum status pack_all(struct packer *p, const int64_t *demand, const struct pack_how *how,
                             struct packing *out)
 {
     size_t m = (size_t)p->l->m;
@@ -260,11 +270,14 @@ static enum status pack_all(struct packer *p, const int64_t *demand, uint64_t se
     if (p->ids == NULL || p->left == NULL || p->dead == NULL || p->tried == NULL) {
         return ST_NOMEM;
     }
-    order_arcs(p, seed);
+    order_arcs(p, how->seed);
     for (int r = 0; r < p->n; r++) {
         struct batch b = {.root = r, .size = 1};
-        if (demand[r] > 0) {
-            TRY(add_batch(p, &b, demand[r]));
+        int64_t left = demand[r];
+        for (int parts = how->parts > 1 ? how->parts : 1; left > 0; parts--) {
+            int64_t part = (left + parts - 1) / parts;
+            TRY(add_batch(p, &b, part));
+            left -= part;
         }
     }
     for (size_t i = 0; i < p->n_batches; i++) {
@@ -274,17 +287,17 @@ static enum status pack_all(struct packer *p, const int64_t *demand, uint64_t se
     return ST_OK;
 }
 
-enum status pack_trees(const struct lattice *l, const int64_t *demand, enum pack_order order,
-                       uint64_t seed, struct packing *out)
+enum status pack_trees(const struct lattice *l, const int64_t *demand, const struct pack_how *how,
+                       struct packing *out)
 {
-    struct packer p = {.l = l, .order = order, .n = l->n_dev};
+    struct packer p = {.l = l, .order = how->order, .n = l->n_dev};
     enum status st;
 
     flow_init(&p.flow);
     packing_init(out, l->n_dev);
-    st = pack_all(&p, demand, seed, out);
-    if (st == ST_OK && order == PACK_SHALLOW) {
-        st = improve_depth(l, out);
+    st = pack_all(&p, demand, how, out);
+    if (st == ST_OK && how->order != PACK_FEW) {
+        st = improve_depth(l, out, how->cut ? out->n : 0);
     }
     for (size_t i = 0; i < p.n_batches; i++) {
         mem_free(p.batches[i].arc);

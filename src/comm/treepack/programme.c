@@ -205,7 +205,7 @@ static enum status pack_pass(const struct lattice *l, bool up, const int64_t *ca
         (*used)->arcs[e].cap = caps[e];
     }
     TRY(split_switches(*used, demand, q->spread));
-    return pack_trees(*used, demand, q->order, q->seed, p);
+    return pack_trees(*used, demand, &q->how, p);
 }
 
 /* The multipliers as a certificate, unless a partition proves the same. */

@@ -78,7 +78,7 @@ static enum status pack_demand(const struct lattice *l, int64_t by, const int64_
         return solve_too_fine();
     }
     TRY(split_switches(*used, demand, q->spread));
-    return pack_trees(*used, demand, q->order, q->seed, p);
+    return pack_trees(*used, demand, &q->how, p);
 }
 
 static enum status solve_broadcast(const struct solve_request *q, struct solution *s,
@@ -93,7 +93,8 @@ static enum status solve_broadcast(const struct solve_request *q, struct solutio
         return ST_OK;
     }
     units = solve_keep_part(q, s->bound.rate.num, &by);
-    if (s->whole->n == s->whole->n_dev + 1 && q->order == PACK_SHALLOW && units < s->whole->n_dev) {
+    if (s->whole->n == s->whole->n_dev + 1 && q->how.order == PACK_SHALLOW &&
+        units < s->whole->n_dev) {
         /* One unit for each port of the one switch: the root then reaches all of them at once. */
         by *= s->whole->n_dev - 1;
         units *= s->whole->n_dev - 1;
@@ -206,64 +207,6 @@ static void turn(struct solution *s)
     s->up = s->down;
     s->down_l = NULL;
     packing_init(&s->down, s->up.n_dev);
-}
-
-static bool is_direct(const struct lattice *l, const struct topo *t, int *rev)
-{
-    return l->n == l->n_dev && lattice_pair(l, t, rev);
-}
-
-static enum status count_on(const struct topo *t, const struct lattice *l,
-                            const struct solve_request *q, int *rev, int64_t *trees)
-{
-    struct bound b = {0};
-    struct frac each;
-    enum status st = ST_OK;
-
-    *trees = 1;
-    if (l->n_dev == 1 || (q->kind == SOLVE_ALLREDUCE && is_direct(l, t, rev))) {
-        return ST_OK;
-    }
-    if (q->kind == SOLVE_BROADCAST) {
-        TRY(bound_broadcast(l, q->root, &b));
-        *trees = b.rate.num;
-    } else {
-        struct lattice *used = NULL;
-        struct packing p;
-        bool found = false;
-        TRY(bound_allgather(l, &b));
-        each = frac_make(b.rate.num, b.rate.den * l->n_dev);
-        *trees = each.num * l->n_dev;
-        if (l->n > l->n_dev) {
-            st = boxes_pack(l, &b, &found, &used, &p);
-        }
-        if (found) {
-            *trees = 0;
-            lattice_destroy(used);
-            packing_fini(&p);
-        }
-    }
-    bound_fini(&b);
-    return st;
-}
-
-enum status solve_count(const struct topo *t, const struct solve_request *q, int64_t *trees)
-{
-    struct lattice *l = NULL, *r = NULL;
-    int *rev = NULL;
-    enum status st = lattice_create(t, &l);
-
-    if (st == ST_OK) {
-        st = lattice_copy(l, q->reversed, &r);
-    }
-    if (st == ST_OK) {
-        rev = mem_alloc((size_t)l->m, sizeof *rev);
-        st = rev == NULL ? ST_NOMEM : count_on(t, r, q, rev, trees);
-    }
-    mem_free(rev);
-    lattice_destroy(l);
-    lattice_destroy(r);
-    return st;
 }
 
 enum status solve(const struct topo *t, const struct solve_request *q, struct solution *out)

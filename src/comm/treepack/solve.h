@@ -15,8 +15,7 @@ struct solve_request {
     enum solve_kind kind;
     bool reversed; /* reduce instead of broadcast, reduce-scatter instead of allgather */
     int root;
-    enum pack_order order;
-    uint64_t seed;   /* of ties */
+    struct pack_how how;
     int64_t fixed_k; /* trees per root, for a rate below the optimum if need be; 0 = exact */
     int spread;      /* split each port of a switch among about that many others; 0 = evenly among
                         all: shallow trees, but many */
@@ -53,6 +52,11 @@ MUST_CHECK enum status solve(const struct topo *t, const struct solve_request *q
  */
 MUST_CHECK enum status solve_count(const struct topo *t, const struct solve_request *q,
                                    int64_t *trees);
+
+/* The rate of the message, in bytes per second, with q->fixed_k equal trees per root; for allreduce
+ * with half of each link for either pass, and 0 without switches. Errors: ST_NOMEM. */
+MUST_CHECK enum status solve_fixed_rate(const struct topo *t, const struct solve_request *q,
+                                        double *bytes_per_s);
 
 void solution_fini(struct solution *s); /* takes a zeroed one */
 
