@@ -86,14 +86,25 @@ static bool make_conv(struct roof *r, struct item *it, enum od_pass pass, bool w
                              .pass = pass,
                              .algorithm = winograd ? OD_WINOGRAD : OD_DIRECT};
     struct od_md weights = {0};
+    struct conv_winograd own;
     dnnl_primitive_desc_t pd;
+    dnnl_dims_t dims;
     size_t bytes;
 
-    if (conv_pass_describe(&q, NULL, false, &pd) != dnnl_success) {
-        return false;
+    if (winograd && r->dtype == GRAPH_BF16) {
+        if (!conv_winograd_init(&own, r->lib, &it->node, &it->in, &it->out, r->batch, pass)) {
+            return false;
+        }
+        check(od_md_tag(&weights, conv_weight_dims(&it->node, dims), dims, dnnl_f32,
+                        dnnl_OIhw16i16o) == dnnl_success,
+              "weights");
+    } else {
+        if (conv_pass_describe(&q, NULL, false, &pd) != dnnl_success) {
+            return false;
+        }
+        check(conv_pass_weights(pass, pd, &weights) == dnnl_success, "weights");
+        dnnl_primitive_desc_destroy(pd);
     }
-    check(conv_pass_weights(pass, pd, &weights) == dnnl_success, "weights");
-    dnnl_primitive_desc_destroy(pd);
     check(conv_pass_create(&q, &weights, &it->conv[pass]) == dnnl_success, "convolution");
     bytes = od_md_size(&weights);
     if (pass == OD_BACKWARD_WEIGHTS) {
@@ -211,7 +222,7 @@ static void run_call(struct roof *r, struct item *it, int call, int step)
     struct conv_data d = {call == 1 ? it->dx : it->x, call == 0 ? it->y : it->dy,
                           call == 2 ? it->dw : it->w, it->b, it->scratch};
 
-    if (it->layer->kind == LAYER_CONV2D && it->conv[call].primitive != NULL) {
+    if (it->layer->kind == LAYER_CONV2D && it->conv[call].n > 0) {
         check(conv_pass_run(&it->conv[call], (enum od_pass)call, r->lib, &d) == dnnl_success,
               "convolution to run");
     } else if (it->layer->kind == LAYER_DENSE) {
@@ -335,7 +346,7 @@ static double best_sum(struct roof roofs[SETTINGS])
             double best = 1e18;
             for (int s = 0; s < SETTINGS; s++) {
                 struct item *it = &roofs[s].items[i];
-                bool runs = it->layer->kind != LAYER_CONV2D || it->conv[c].primitive != NULL;
+                bool runs = it->layer->kind != LAYER_CONV2D || it->conv[c].n > 0;
                 double t = runs ? median(it->ns[c], STEPS * ROUNDS) : 1e18;
                 best = t < best ? t : best;
             }

@@ -577,49 +577,97 @@ Test(graph, buffers_that_live_together_do_not_overlap)
     bench_destroy(&b);
 }
 
-Test(graph, bf16_is_close_or_refused)
+/* Whether graphs of bf16 can be made here; if not, they must be refused. */
+static bool has_bf16(void)
 {
-    struct bench_args args = {.batches = batches, .n_batches = 3, .compute = GRAPH_BF16};
-    struct graph_args probe = {.ops = nn_ops_find("cpu"),
-                               .batches = batches,
-                               .n_batches = 1,
-                               .compute = GRAPH_BF16,
-                               .n_threads = 1};
     struct net *net = residual_net(16, 9, 0.0);
-    struct bench exact, b;
-    float *want, *got;
-    size_t n = net_param_elements(net);
-    double error = 0.0, size = 0.0;
+    struct graph_args args = {.net = net,
+                              .ops = nn_ops_find("cpu"),
+                              .batches = batches,
+                              .n_batches = 1,
+                              .compute = GRAPH_BF16,
+                              .n_threads = 1};
     struct graph *g;
-    enum status st;
+    enum status st = graph_create(&args, &g);
 
-    probe.net = net;
-    st = graph_create(&probe, &g);
-    if (st != ST_OK) {
+    if (st == ST_OK) {
+        graph_destroy(g);
+    } else {
         cr_assert_eq(st, ST_UNSUPPORTED);
-        net_destroy(net);
-        cr_skip_test("this processor has no bf16");
     }
-    graph_destroy(g);
-    b = bench_create(net, &args);
-    exact = residual_bench(16, 9);
-    want = mem_alloc(n, sizeof *want);
-    got = mem_alloc(n, sizeof *got);
-    for (size_t k = 0; k < 3; k++) {
-        bench_check_loss(&b, batches[k], true, 0.05);
-        gradients_of(&exact, batches[k], 0, exact.grads);
-        gradients_of(&b, batches[k], 0, b.grads);
-        cr_assert_eq(graph_export(exact.graph, exact.grads, want), ST_OK);
-        cr_assert_eq(graph_export(b.graph, b.grads, got), ST_OK);
-        for (size_t i = 0; batches[k] > 1 && i < n; i++) {
-            error += pow((double)got[i] - (double)want[i], 2.0);
-            size += pow((double)want[i], 2.0);
-        }
+    net_destroy(net);
+    return st == ST_OK;
+}
+
+/* Add up the squares of the errors of all gradients of `b` for `n` samples, and of those of
+ * `exact`. */
+static void add_errors(struct bench *b, struct bench *exact, size_t n, double *error, double *size)
+{
+    size_t elements = net_param_elements(b->net);
+    float *want = mem_alloc(elements, sizeof *want), *got = mem_alloc(elements, sizeof *got);
+
+    gradients_of(exact, n, 0, exact->grads);
+    gradients_of(b, n, 0, b->grads);
+    cr_assert_eq(graph_export(exact->graph, exact->grads, want), ST_OK);
+    cr_assert_eq(graph_export(b->graph, b->grads, got), ST_OK);
+    for (size_t i = 0; i < elements; i++) {
+        *error += pow((double)got[i] - (double)want[i], 2.0);
+        *size += pow((double)want[i], 2.0);
     }
-    cr_assert_lt(sqrt(error / size), 0.08);
-    cr_assert_gt(error, 0.0, "bf16 cannot be exact");
     mem_free(want);
     mem_free(got);
-    bench_destroy(&b);
-    bench_destroy(&exact);
+}
+
+Test(graph, bf16_is_close_or_refused)
+{
+    if (!has_bf16()) {
+        cr_skip_test("this processor has no bf16");
+    }
+    for (int v = 0; v <= nn_ops_find("cpu")->n_variants; v++) {
+        struct bench_args args = {
+            .batches = batches, .n_batches = 3, .compute = GRAPH_BF16, .forced_variant = v};
+        struct bench b = bench_create(residual_net(16, 9, 0.0), &args);
+        struct bench exact = residual_bench(16, 9);
+        double error = 0.0, size = 0.0;
+        for (size_t k = 0; k < 3; k++) {
+            bench_check_loss(&b, batches[k], true, 0.05);
+            if (batches[k] > 1) {
+                add_errors(&b, &exact, batches[k], &error, &size);
+            }
+        }
+        cr_assert_lt(sqrt(error / size), 0.08, "variant %d", v);
+        cr_assert_gt(error, 0.0, "bf16 cannot be exact");
+        bench_destroy(&b);
+        bench_destroy(&exact);
+    }
+}
+
+/* Single gradients, for a network in which Winograd's algorithm can take every pass. */
+Test(graph, bf16_gradients_match, .timeout = 600)
+{
+    const size_t n[] = {16, 3};
+
+    if (!has_bf16()) {
+        cr_skip_test("this processor has no bf16");
+    }
+    for (int v = 0; v <= nn_ops_find("cpu")->n_variants; v++) {
+        struct bench_args args = {
+            .batches = n, .n_batches = 2, .compute = GRAPH_BF16, .forced_variant = v};
+        struct net *net;
+        struct bench b;
+        int x;
+
+        cr_assert_eq(net_create("wide", (struct shape){3, 7, 8}, &net), ST_OK);
+        x = net_relu(net, net_conv2d(net, 0, "c1", conv3(32, 1)));
+        x = net_relu(net, net_batch_norm(net, net_conv2d(net, x, "c2", conv3(64, 1)), "n2"));
+        x = net_conv2d(net, x, "c3", conv3(32, 1));
+        x = net_dense(net, x, "fc", 5, true);
+        cr_assert_eq(net_finish(net, x, 5), ST_OK);
+        b = bench_create(net, &args);
+        for (size_t i = 0; i < 2; i++) {
+            bench_check_loss(&b, n[i], true, 0.05);
+            bench_check_gradients(&b, n[i], 1.0f, 4, 0.05);
+        }
+        bench_destroy(&b);
+    }
 }

@@ -1,4 +1,5 @@
 #include "nn/kernels/kernels.h"
+#include "nn/kernels/winograd.h"
 
 extern const struct kernels kernels_generic;
 
@@ -6,6 +7,7 @@ extern const struct kernels kernels_generic;
 #include <cpuid.h>
 
 extern const struct kernels kernels_avx2, kernels_avx512, kernels_bf16;
+extern const struct winograd_kernels winograd_bf16;
 
 /* CPUID leaf 7, subleaf 1, EAX bit 5. The compilers' own queries do not all know this name. */
 static bool has_avx512_bf16(void)
@@ -34,6 +36,11 @@ static const struct kernels *bf16_kernels(void)
 {
     return has_avx512() && has_avx512_bf16() ? &kernels_bf16 : NULL;
 }
+
+const struct winograd_kernels *winograd_find(void)
+{
+    return bf16_kernels() != NULL ? &winograd_bf16 : NULL;
+}
 #else
 const struct kernels *kernels_at(size_t i)
 {
@@ -41,6 +48,11 @@ const struct kernels *kernels_at(size_t i)
 }
 
 static const struct kernels *bf16_kernels(void)
+{
+    return NULL;
+}
+
+const struct winograd_kernels *winograd_find(void)
 {
     return NULL;
 }

@@ -10,9 +10,10 @@
 #include "nn/ops.h"
 
 /*
- * The op library on oneDNN: convolutions, matrix products and reorders are its own, everything that
- * is bound by memory (norms, poolings, sums) are our kernels, which fuse more. Calls are executed
- * in the thread that drives the graph, on an in-order stream.
+ * The op library on oneDNN: convolutions, matrix products and reorders are its own, but for
+ * Winograd's convolutions in bf16, which it lacks; everything that is bound by memory (norms,
+ * poolings, sums) are our kernels, which fuse more. Calls are executed in the thread that drives
+ * the graph, on an in-order stream.
  */
 struct od {
     dnnl_engine_t engine;

@@ -61,8 +61,9 @@ static dnnl_status_t make_spec(const struct conv_request *q, const struct od_md 
     int n_dims = conv_weight_dims(q->node, dims);
     dnnl_status_t st;
 
-    s->algorithm =
-        q->algorithm == OD_WINOGRAD ? dnnl_convolution_winograd : dnnl_convolution_direct;
+    s->algorithm = q->algorithm == OD_WINOGRAD && q->out.dtype == GRAPH_FP32
+                       ? dnnl_convolution_winograd
+                       : dnnl_convolution_direct;
     s->strides[0] = s->strides[1] = (dnnl_dim_t)l->u.conv.stride;
     s->padding[0] = s->padding[1] = (dnnl_dim_t)l->u.conv.pad;
     DNN_TRY(od_md_value(&s->src, &q->in, q->n, type));

@@ -72,29 +72,30 @@ static dnnl_status_t describe_best(const struct conv_request *q, const struct od
                                                            : conv_pass_describe(q, NULL, true, pd);
 }
 
-/* Matrix products: weights are in the order OHWI. */
-static dnnl_status_t create_gemm(const struct conv_request *q, const struct od_md *arena,
-                                 struct conv_pass *out)
+/* What works on fp32 weights in the order `tag`, with `scratch_bytes` beside them. */
+static dnnl_status_t create_own(const struct conv_request *q, const struct od_md *arena,
+                                dnnl_format_tag_t tag, size_t scratch_bytes, struct conv_pass *out)
 {
     struct od_md weights = {0};
     dnnl_dims_t dims;
     dnnl_status_t st;
 
-    if (!conv_gemm_init(&out->gemm, q->node, &q->in, &q->out, q->n)) {
-        return dnnl_unimplemented;
-    }
-    DNN_TRY(od_md_tag(&weights, conv_weight_dims(q->node, dims), dims, dnnl_f32, dnnl_ohwi));
+    DNN_TRY(od_md_tag(&weights, conv_weight_dims(q->node, dims), dims, dnnl_f32, tag));
     if (!od_md_equal(&weights, arena)) {
         DNN_TRY(make_reorder(q, arena, &weights, out));
         DNN_TRY(od_memory_create(&out->weights, &weights, q->lib->engine));
     }
-    if (conv_gemm_scratch(&out->gemm) > out->scratchpad_bytes) {
-        out->scratchpad_bytes = conv_gemm_scratch(&out->gemm);
+    if (scratch_bytes > out->scratchpad_bytes) {
+        out->scratchpad_bytes = scratch_bytes;
     }
-    out->n = q->n;
 done:
     od_md_fini(&weights);
     return st;
+}
+
+static bool is_own_winograd(const struct conv_request *q)
+{
+    return q->algorithm == OD_WINOGRAD && q->out.dtype == GRAPH_BF16;
 }
 
 dnnl_status_t conv_pass_create(const struct conv_request *q, const struct od_md *arena,
@@ -104,8 +105,18 @@ dnnl_status_t conv_pass_create(const struct conv_request *q, const struct od_md 
     struct od_md weights = {0};
     dnnl_status_t st;
 
+    out->algorithm = q->algorithm;
+    out->n = q->n;
     if (q->algorithm == OD_GEMM) {
-        return create_gemm(q, arena, out);
+        return !conv_gemm_init(&out->gemm, q->node, &q->in, &q->out, q->n)
+                   ? dnnl_unimplemented
+                   : create_own(q, arena, dnnl_ohwi, conv_gemm_scratch(&out->gemm), out);
+    }
+    if (is_own_winograd(q)) {
+        return !conv_winograd_init(&out->winograd, q->lib, q->node, &q->in, &q->out, q->n, q->pass)
+                   ? dnnl_unimplemented
+                   : create_own(q, arena, dnnl_OIhw16i16o, conv_winograd_scratch(&out->winograd),
+                                out);
     }
     DNN_TRY(describe_best(q, arena, &pd));
     DNN_TRY(conv_pass_weights(q->pass, pd, &weights));
@@ -157,12 +168,16 @@ static dnnl_status_t run_reorder(struct conv_pass *p, enum od_pass pass, const s
     return dnnl_primitive_execute(p->reorder, lib->stream, 3, args);
 }
 
-static dnnl_status_t run_gemm(const struct conv_pass *p, enum od_pass pass, const struct od *lib,
-                              const struct conv_data *d)
+static dnnl_status_t run_own(const struct conv_pass *p, enum od_pass pass, const struct od *lib,
+                             const struct conv_data *d)
 {
     const float *w = p->reorder == NULL ? d->weights : (const float *)(const void *)d->scratch;
     float *col = (float *)(void *)(d->scratch + p->weights_bytes);
 
+    if (p->algorithm == OD_WINOGRAD) {
+        conv_winograd_run(&p->winograd, lib, d->src, d->dst, w, col);
+        return dnnl_success;
+    }
     switch (pass) {
     case OD_FORWARD:
         return conv_gemm_forward(&p->gemm, lib, p->n, d->src, w, d->bias, (float *)d->dst, col);
@@ -212,7 +227,7 @@ dnnl_status_t conv_pass_run(struct conv_pass *p, enum od_pass pass, const struct
     if (p->reorder != NULL && pass != OD_BACKWARD_WEIGHTS) {
         DNN_TRY(run_reorder(p, pass, lib));
     }
-    DNN_TRY(p->primitive == NULL ? run_gemm(p, pass, lib, d) : run_primitive(p, pass, lib, d));
+    DNN_TRY(p->primitive == NULL ? run_own(p, pass, lib, d) : run_primitive(p, pass, lib, d));
     if (p->reorder != NULL && pass == OD_BACKWARD_WEIGHTS) {
         DNN_TRY(run_reorder(p, pass, lib));
     }

@@ -2,6 +2,7 @@
 #define NN_OD_CONV_PASS_H
 
 #include "nn/onednn/od_conv_gemm.h"
+#include "nn/onednn/od_conv_winograd.h"
 
 /* For functions with a local `st` and a label `done`. */
 #define DNN_TRY(call)                                                                              \
@@ -14,7 +15,7 @@
 
 enum od_algorithm {
     OD_DIRECT,
-    OD_WINOGRAD,
+    OD_WINOGRAD, /* oneDNN's for fp32, our own for bf16 */
     OD_GEMM,
     OD_ALGORITHMS
 };
@@ -39,7 +40,9 @@ struct conv_pass {
     dnnl_memory_t arena, reorder_scratchpad;
     size_t weights_bytes, scratchpad_bytes;
     size_t n;
-    struct conv_gemm gemm; /* instead of the primitive, if that is NULL */
+    enum od_algorithm algorithm;
+    struct conv_gemm gemm; /* instead of the primitive, if that is NULL; or */
+    struct conv_winograd winograd;
 };
 
 struct conv_data {
