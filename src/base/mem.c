@@ -9,11 +9,11 @@
 #include <sys/mman.h>
 
 /*
- * Layout of a block: a 64-byte header that holds the size, then the user's bytes. For huge blocks
- * the header stands in the 64 bytes before a 2 MiB boundary, so that the user's data start on it.
+ * Layout of a block: a 128-byte header that holds the size, then the user's bytes. For huge blocks
+ * the header stands in the 128 bytes before a 2 MiB boundary, so that the user's data start on it.
  */
 enum {
-    ALIGN = 64,
+    ALIGN = 128, /* two lines of the caches: processors fetch them in pairs */
     HUGE_ALIGN = 2 << 20
 };
 

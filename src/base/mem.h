@@ -6,7 +6,7 @@
 #include "base/status.h"
 
 /*
- * Memory for `n` elements of `elem_bytes` each: zeroed, aligned to 64 bytes, blocks of 2 MiB and
+ * Memory for `n` elements of `elem_bytes` each: zeroed, aligned to 128 bytes, blocks of 2 MiB and
  * more to 2 MiB and advised to use huge pages. NULL when out of memory, when the product overflows,
  * or when a test asked for it. n = 0 gives a valid pointer that may not be read. Free with
  * mem_free.

@@ -45,6 +45,7 @@ static enum status start_engine(struct comm *c, const struct comm_args *a)
     struct engine_options opt = {.n_ranks = a->n_ranks,
                                  .n_workers = c->n_workers,
                                  .timeout_s = a->cfg->timeout_s,
+                                 .timed = a->timed,
                                  .fabric = c->emulate ? &c->fabric : NULL,
                                  .last_first = strcmp(a->cfg->order, "priority") == 0};
     struct engine_job *jobs = mem_alloc(n, sizeof *jobs);

@@ -39,7 +39,8 @@ struct comm_args {
     const struct comm_bucket *buckets;
     size_t n_buckets;
     enum comm_kind kind;
-    int root; /* of a reduce or broadcast */
+    int root;   /* of a reduce or broadcast */
+    bool timed; /* comm_last_times works */
 };
 
 struct comm_times {

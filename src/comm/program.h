@@ -108,7 +108,19 @@ struct program_buffers {
 /* Address every ref of the program: `bases` has n_refs entries. */
 void program_bind(const struct program *p, const struct program_buffers *buffers, uintptr_t *bases);
 
-/* Run one operation (numbered within its tree) on one chunk. */
+/* One operation (numbered within its tree) on one chunk, ready to run: everything looked up. It
+ * points into `bases`. */
+struct program_call {
+    struct fold_args args;
+    fold_fn *fold; /* NULL: copy */
+    size_t elem_bytes;
+};
+
+struct program_call program_prepare(const struct program *p, const uintptr_t *bases, size_t tree,
+                                    size_t chunk, size_t op);
+void program_call(const struct program_call *c);
+
+/* Prepare it and run it. */
 void program_run(const struct program *p, const uintptr_t *bases, size_t tree, size_t chunk,
                  size_t op);
 

@@ -72,8 +72,8 @@ static bool overlaps(const struct fold_args *a)
     return false;
 }
 
-void program_run(const struct program *p, const uintptr_t *bases, size_t tree, size_t chunk,
-                 size_t op)
+struct program_call program_prepare(const struct program *p, const uintptr_t *bases, size_t tree,
+                                    size_t chunk, size_t op)
 {
     const struct program_op *o = &p->ops[p->trees[tree].op + op];
     struct fold_args a = {.src = bases + o->src,
@@ -84,9 +84,23 @@ void program_run(const struct program *p, const uintptr_t *bases, size_t tree, s
 
     a.first = program_chunk(p, tree, chunk, &a.n);
     a.stream = p->stream && !overlaps(&a);
-    if (a.n_src == 1 && a.divisor == 0) {
-        fold_copy(&a, dtype_bytes(p->spec.dtype));
+    return (struct program_call){a, a.n_src == 1 && a.divisor == 0 ? NULL : p->fold,
+                                 dtype_bytes(p->spec.dtype)};
+}
+
+void program_call(const struct program_call *c)
+{
+    if (c->fold == NULL) {
+        fold_copy(&c->args, c->elem_bytes);
     } else {
-        p->fold(&a);
+        c->fold(&c->args);
     }
+}
+
+void program_run(const struct program *p, const uintptr_t *bases, size_t tree, size_t chunk,
+                 size_t op)
+{
+    struct program_call c = program_prepare(p, bases, tree, chunk, op);
+
+    program_call(&c);
 }

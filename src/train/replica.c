@@ -169,6 +169,7 @@ static enum status make_comm(struct trainer *t)
                               .arenas = t->arenas,
                               .buckets = t->buckets,
                               .n_buckets = t->n_buckets,
+                              .timed = true,
                               .kind = t->rooted ? COMM_REDUCE : COMM_ALLREDUCE,
                               .root = 0};
     TRY(comm_create(&args, &t->comm));

@@ -67,7 +67,8 @@ static struct comm_args args_of(struct world *w)
                               .n_ranks = w->n_ranks,
                               .arenas = w->arenas,
                               .buckets = w->buckets,
-                              .n_buckets = N_BUCKETS};
+                              .n_buckets = N_BUCKETS,
+                              .timed = true};
 }
 
 static void world_start(struct world *w)

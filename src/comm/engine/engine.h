@@ -35,7 +35,10 @@ struct engine_options {
     int n_ranks;
     int n_workers;                      /* threads besides the ranks' own */
     double timeout_s;                   /* of every wait */
+    bool timed;                         /* engine_last_times works; costs a few readings of the
+                                           clock for each post */
     const struct engine_fabric *fabric; /* NULL: the speed of memory */
+    int n_cores;                        /* 0: those that the creating thread may use */
     bool last_first; /* of several jobs with ready operations serve the one with the highest
                         number first; else the lowest */
 };
@@ -73,7 +76,7 @@ bool engine_done(const struct engine *e, int rank, size_t job);
 /* Every post and wait fails from now on; logged unless why = ST_PEER. */
 void engine_abort(struct engine *e, int rank, enum status why);
 
-/* Of `rank`'s last use of the job, between its wait and its next post. */
+/* Of `rank`'s last use of the job, between its wait and its next post; 0 if not timed. */
 struct engine_times engine_last_times(const struct engine *e, int rank, size_t job);
 
 #endif

@@ -11,7 +11,7 @@
 
 enum {
     SPIN_NS = 20000, /* about twice what sleeping and waking cost */
-    PATIENCE = 32,   /* turns of a waiting loop, some 10 ns each */
+    PATIENCE = 32,   /* turns of a waiting loop before it looks for work of others */
 };
 
 static int count_cores(void)
@@ -26,6 +26,14 @@ static void relax(void)
 #ifdef __x86_64__
     __builtin_ia32_pause();
 #endif
+}
+
+/* Before the caller, who has announced that it will sleep, looks for news for the last time. */
+static void order(const struct engine *e)
+{
+    if (e->direct) {
+        gate_order();
+    }
 }
 
 /* This rank has other things to do: leave what is ready to one that sleeps. */
@@ -98,7 +106,7 @@ static enum status fill(struct engine *e, const struct engine_job *jobs, size_t 
         return ST_NOMEM;
     }
     for (; e->n_jobs < n_jobs; e->n_jobs++) {
-        enum status st = job_init(&e->jobs[e->n_jobs], &jobs[e->n_jobs], choice);
+        enum status st = job_init(&e->jobs[e->n_jobs], &jobs[e->n_jobs], choice, !e->direct);
         if (st != ST_OK) {
             job_fini(&e->jobs[e->n_jobs]);
             return st;
@@ -128,8 +136,10 @@ enum status engine_create(const struct engine_options *options, const struct eng
     if (options->fabric != NULL) {
         e->opt.n_workers = 1;
     }
-    e->n_cores = count_cores();
+    e->n_cores = options->n_cores > 0 ? options->n_cores : count_cores();
     e->crowded = e->opt.n_ranks + e->opt.n_workers > e->n_cores;
+    e->direct = !e->crowded && e->opt.n_workers == 0 && gate_can_order();
+    e->timed = e->opt.timed || e->opt.fabric != NULL;
     e->timeout_ns = timeout_s < 1e9 ? (int64_t)(timeout_s * 1e9) : INT64_C(1000000000000000000);
     atomic_init(&e->sleepers, 0);
     atomic_init(&e->failed, ST_OK);
@@ -173,7 +183,7 @@ static void run_share(struct engine *e, const struct job *j, int rank, size_t n_
 {
     size_t share = j->p->n_instances / (size_t)e->opt.n_ranks + 1;
 
-    engine_run_own(e, rank);
+    engine_flat_own(e, rank);
     for (size_t k = 0; j->kind == JOB_GRAPH && n_ready > 0 && k < share; k++) {
         if (!engine_run_any(e, rank)) {
             return;
@@ -196,12 +206,16 @@ enum status engine_post(struct engine *e, int rank, size_t job)
         return log_fail(ST_BADARG, "rank %d posts %s of %s again, before it is done, wait for it",
                         rank, j->what, j->label);
     }
-    if (j->kind != JOB_FLAT) {
+    if (e->timed) {
+        atomic_store_explicit(&r->posted_ns, clock_now_ns(), memory_order_relaxed);
+    }
+    if (j->kind == JOB_FLAT) {
+        atomic_store_explicit(&r->posted, run + 1, memory_order_relaxed);
+    } else {
         atomic_store_explicit(&r->left, j->p->touches[rank], memory_order_relaxed);
         atomic_store_explicit(&r->started_ns, 0, memory_order_relaxed);
+        atomic_store(&r->posted, run + 1);
     }
-    atomic_store_explicit(&r->posted_ns, clock_now_ns(), memory_order_relaxed);
-    atomic_store(&r->posted, run + 1);
     n_ready = engine_run_start(e, j, rank);
     if (n_ready > 0 && e->crowded && j->quick && j->kind == JOB_FLAT && e->opt.n_workers == 0) {
         while (engine_run_one(e, j, rank, true)) { /* no time to wake anybody for it */
@@ -263,6 +277,7 @@ static void sleep_rank(struct engine *e, const struct job *j, int rank, int64_t 
 
     atomic_fetch_add(&e->sleepers, 1);
     ticket = gate_prepare(gate);
+    order(e);
     if (engine_run_done(j, rank) || atomic_load(&e->failed) != ST_OK ||
         (e->fabric == NULL && engine_run_has(e))) {
         gate_cancel(gate);
@@ -277,6 +292,9 @@ enum status engine_wait(struct engine *e, int rank, size_t job)
     struct job *j = &e->jobs[job];
     int64_t begin = 0, idle_since = 0;
 
+    if (j->kind == JOB_FLAT && e->direct) {
+        engine_flat_wait(e, j, rank);
+    }
     for (unsigned turn = 1;; turn++) {
         int failed = atomic_load_explicit(&e->failed, memory_order_acquire);
         int64_t now;

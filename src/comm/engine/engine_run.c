@@ -21,34 +21,9 @@ void engine_run_wake_all(struct engine *e)
     }
 }
 
-/* --- Flat jobs --- */
-
-static bool take_flat(struct engine *e, struct job *j, int rank, bool steal)
+int64_t engine_run_now(const struct engine *e)
 {
-    uint64_t run = job_posted_by_all(j);
-    struct job_item i;
-    size_t instance;
-    int group;
-
-    if (!flat_take(&j->flat, run, rank, steal, &instance, &group)) {
-        return false;
-    }
-    i = job_flat_item(j, instance);
-    program_run(j->p, j->bases, i.tree, i.chunk, i.op);
-    if (flat_finish(&j->flat, group, clock_now_ns()) && atomic_load(&e->sleepers) > 0 &&
-        flat_done(&j->flat, run)) {
-        engine_run_wake_all(e);
-    }
-    return true;
-}
-
-void engine_run_own(struct engine *e, int rank)
-{
-    for (size_t k = 0; k < e->n_jobs; k++) {
-        struct job *j = &e->jobs[e->opt.last_first ? e->n_jobs - 1 - k : k];
-        while (j->kind == JOB_FLAT && take_flat(e, j, rank, false)) {
-        }
-    }
+    return e->timed ? clock_now_ns() : 0;
 }
 
 /* --- Graphs --- */
@@ -112,9 +87,9 @@ static bool take_ready(struct engine *e, struct job *j)
         return false;
     }
     i = job_unpack(word);
-    engine_run_begin(j, i, clock_now_ns());
+    engine_run_begin(j, i, engine_run_now(e));
     program_run(j->p, j->bases, i.tree, i.chunk, i.op);
-    engine_run_conclude(e, j, i, clock_now_ns());
+    engine_run_conclude(e, j, i, engine_run_now(e));
     return true;
 }
 
@@ -156,7 +131,7 @@ static void start_whole(struct engine *e, struct job *j)
     if (!is_last(e, j)) {
         return;
     }
-    begin = clock_now_ns();
+    begin = engine_run_now(e);
     for (size_t t = 0; t < j->p->n_trees; t++) {
         for (size_t c = 0; c < j->p->trees[t].n_chunks; c++) {
             for (size_t i = 0; i < j->p->trees[t].n_ops; i++) {
@@ -164,7 +139,7 @@ static void start_whole(struct engine *e, struct job *j)
             }
         }
     }
-    end = clock_now_ns();
+    end = engine_run_now(e);
     for (int r = 0; r < e->opt.n_ranks; r++) {
         atomic_store_explicit(&j->ranks[r].started_ns, begin, memory_order_relaxed);
         finish_rank(e, j, r, end);
@@ -177,7 +152,7 @@ size_t engine_run_start(struct engine *e, struct job *j, int rank)
 {
     switch (j->kind) {
     case JOB_FLAT:
-        return job_posted_by_all(j) == atomic_load(&j->ranks[rank].posted) ? j->p->n_instances : 0;
+        return engine_flat_post(e, j, rank) ? j->p->n_instances : 0;
     case JOB_GRAPH:
         return start_graph(e, j, rank);
     default:
@@ -198,7 +173,7 @@ bool engine_run_one(struct engine *e, struct job *j, int rank, bool steal)
 {
     switch (j->kind) {
     case JOB_FLAT:
-        return take_flat(e, j, rank, steal);
+        return engine_flat_take(e, j, rank, steal);
     case JOB_GRAPH:
         return take_ready(e, j);
     default:
@@ -220,7 +195,7 @@ bool engine_run_has(const struct engine *e)
 {
     for (size_t k = 0; k < e->n_jobs; k++) {
         const struct job *j = &e->jobs[k];
-        if ((j->kind == JOB_FLAT && flat_any(&j->flat, job_posted_by_all(j))) ||
+        if ((j->kind == JOB_FLAT && flat_any(&j->flat, flat_posted_by_all(&j->flat))) ||
             (j->kind == JOB_GRAPH && ready_any(&j->ready))) {
             return true;
         }

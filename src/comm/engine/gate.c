@@ -1,6 +1,7 @@
 #include "comm/engine/gate.h"
 
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <limits.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -37,4 +38,14 @@ bool gate_wake(struct gate *g)
     atomic_fetch_add(&g->epoch, 1);
     (void)syscall(SYS_futex, &g->epoch, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
     return true;
+}
+
+bool gate_can_order(void)
+{
+    return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+
+void gate_order(void)
+{
+    (void)syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
 }

@@ -7,8 +7,9 @@
 
 /*
  * Where one thread sleeps until another has news for it. No news is lost if the sleeper looks for
- * it between gate_prepare and gate_sleep, and the waker makes it visible (by a sequentially
- * consistent store) before gate_wake.
+ * it between gate_prepare and gate_sleep, and the waker makes it visible before gate_wake: either
+ * by a sequentially consistent store, or by any store if the sleeper calls gate_order before it
+ * looks.
  *
  *     ticket = gate_prepare(g);
  *     if (!news()) gate_sleep(g, ticket, ns); else gate_cancel(g);
@@ -26,5 +27,14 @@ void gate_sleep(struct gate *g, unsigned ticket, int64_t ns);
 
 /* True if somebody slept there, or was about to. */
 bool gate_wake(struct gate *g);
+
+/*
+ * A barrier for all threads of the process at once: each has either made its earlier stores
+ * visible, or will see with its later loads what the caller has stored before. It costs the one
+ * that goes to sleep some microseconds, and those that never sleep nothing. gate_can_order says
+ * whether this system has it, and readies it.
+ */
+bool gate_can_order(void);
+void gate_order(void);
 
 #endif

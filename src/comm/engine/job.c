@@ -167,7 +167,24 @@ static enum status init_graph(struct job *j)
     return ST_OK;
 }
 
-enum status job_init(struct job *j, const struct engine_job *args, enum job_choice choice)
+static enum status init_flat(struct job *j, bool fenced)
+{
+    TRY(flat_init(&j->flat, j->p->n_ranks, j->p->n_instances, fenced));
+    j->shares = mem_alloc((size_t)j->p->n_ranks, sizeof *j->shares);
+    if (j->shares == NULL) {
+        return ST_NOMEM;
+    }
+    for (int r = 0; r < j->p->n_ranks; r++) {
+        if (j->flat.groups[r].n == 1) {
+            struct job_item i = job_flat_item(j, j->flat.groups[r].first);
+            j->shares[r].call = program_prepare(j->p, j->bases, i.tree, i.chunk, i.op);
+        }
+    }
+    return ST_OK;
+}
+
+enum status job_init(struct job *j, const struct engine_job *args, enum job_choice choice,
+                     bool fenced)
 {
     const struct program *p = args->program;
 
@@ -195,7 +212,7 @@ enum status job_init(struct job *j, const struct engine_job *args, enum job_choi
         }
     }
     if (j->kind == JOB_FLAT) {
-        return flat_init(&j->flat, p->n_ranks, p->n_instances);
+        return init_flat(j, fenced);
     }
     return j->kind == JOB_GRAPH ? init_graph(j) : ST_OK;
 }
@@ -206,6 +223,7 @@ void job_fini(struct job *j)
         mem_free(j->tmp[v]);
     }
     flat_fini(&j->flat);
+    mem_free(j->shares);
     ready_fini(&j->ready);
     mem_free(j->bases);
     mem_free(j->tmp);
@@ -214,17 +232,6 @@ void job_fini(struct job *j)
     mem_free(j->ranks);
     mem_free(j->starts);
     mem_free(j->first_start);
-}
-
-uint64_t job_posted_by_all(const struct job *j)
-{
-    uint64_t least = UINT64_MAX;
-
-    for (int r = 0; r < j->p->n_ranks; r++) {
-        uint64_t posted = atomic_load(&j->ranks[r].posted);
-        least = posted < least ? posted : least;
-    }
-    return least;
 }
 
 struct job_item job_flat_item(const struct job *j, size_t instance)

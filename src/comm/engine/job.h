@@ -17,7 +17,7 @@ struct job_item {
 
 /* A rank's part in a job. Runs are counted, so that a number tells which one is meant. */
 struct job_rank {
-    _Alignas(64) atomic_uint_least64_t posted; /* runs; written by the rank only */
+    _Alignas(128) atomic_uint_least64_t posted; /* runs; written by the rank only */
     atomic_llong posted_ns;
     uint64_t waited; /* the latest run that the rank has seen done; the rank's own */
     _Alignas(64) atomic_uint_least64_t done; /* runs; not used by flat jobs */
@@ -32,6 +32,11 @@ enum job_kind {
     JOB_WHOLE, /* few and small: the last rank that posts runs them all */
 };
 
+/* The only operation of a rank's share of a flat job. */
+struct job_share {
+    _Alignas(64) struct program_call call;
+};
+
 /* A program bound to buffers, with everything that changes while it runs. */
 struct job {
     const struct program *p;
@@ -41,6 +46,7 @@ struct job {
     void **tmp;             /* [n_nodes] */
     struct job_rank *ranks; /* [n_ranks] */
     struct flat flat;
+    struct job_share *shares; /* [n_ranks], where the share is one operation */
     /* graph */
     atomic_int *waits;       /* [n_instances] dependencies that are still open */
     struct job_item *starts; /* first operations that wait for a node, chunk unused */
@@ -59,12 +65,10 @@ enum job_choice {
     JOB_TIMED,    /* a graph that knows when operations become ready */
 };
 
+/* `fenced`: see flat_init. */
 MUST_CHECK enum status job_init(struct job *j, const struct engine_job *args,
-                                enum job_choice choice);
+                                enum job_choice choice, bool fenced);
 void job_fini(struct job *j); /* takes zeroed and half-built jobs */
-
-/* The runs that all ranks have posted. */
-uint64_t job_posted_by_all(const struct job *j);
 
 /* Number `instance` of a program in which every tree has one operation. */
 struct job_item job_flat_item(const struct job *j, size_t instance);
