@@ -6,13 +6,16 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "comm/comm_parts.h"
+#include "comm/cuda/engine_cuda.h"
 #include "comm/engine/engine.h"
 
 struct comm {
     const struct topo *topo;
     struct comm_parts parts;
     struct engine_fabric fabric;
-    struct engine *engine;
+    struct engine *engine;             /* of memory of the host, */
+    const struct device_place *places; /* or */
+    struct engine_cuda *engine_cuda;   /* of devices */
     int n_ranks, n_workers;
     bool emulate;
 };
@@ -21,6 +24,12 @@ static enum status check_args(const struct comm_args *a)
 {
     const struct config_comm *cfg = a->cfg;
 
+    if (a->places != NULL && strcmp(cfg->fabric, "emulate") == 0) {
+        return log_fail(ST_INPUT,
+                        "[comm] fabric = emulate moves bytes in the host's memory and cannot go "
+                        "with [device] type = %s, use fabric = memory",
+                        a->places[0].ops->type);
+    }
     if (!(cfg->timeout_s > 0)) {
         return log_fail(ST_INPUT, "[comm] timeout_s = %g must be above 0, give seconds",
                         cfg->timeout_s);
@@ -39,15 +48,35 @@ static enum status check_args(const struct comm_args *a)
     return ST_OK;
 }
 
-static enum status start_engine(struct comm *c, const struct comm_args *a)
+static enum status start_on_host(struct comm *c, const struct comm_args *a,
+                                 const struct engine_job *jobs)
 {
-    size_t n = c->parts.n_parts;
     struct engine_options opt = {.n_ranks = a->n_ranks,
                                  .n_workers = c->n_workers,
                                  .timeout_s = a->cfg->timeout_s,
                                  .timed = a->timed,
                                  .fabric = c->emulate ? &c->fabric : NULL,
                                  .last_first = strcmp(a->cfg->order, "priority") == 0};
+
+    return engine_create(&opt, jobs, c->parts.n_parts, &c->engine);
+}
+
+static enum status start_on_devices(struct comm *c, const struct comm_args *a,
+                                    const struct engine_job *jobs)
+{
+    struct engine_cuda_options opt = {.device = a->places[0].ops,
+                                      .set = a->places[0].set,
+                                      .n_ranks = a->n_ranks,
+                                      .timeout_s = a->cfg->timeout_s,
+                                      .graphs = true};
+
+    c->places = a->places;
+    return engine_cuda_create(&opt, jobs, c->parts.n_parts, &c->engine_cuda);
+}
+
+static enum status start_engine(struct comm *c, const struct comm_args *a)
+{
+    size_t n = c->parts.n_parts;
     struct engine_job *jobs = mem_alloc(n, sizeof *jobs);
     enum status st;
 
@@ -59,7 +88,7 @@ static enum status start_engine(struct comm *c, const struct comm_args *a)
         jobs[b] = (struct engine_job){part->program, part->buffers,
                                       collective_name(part->plan->collective), part->label};
     }
-    st = engine_create(&opt, jobs, n, &c->engine);
+    st = a->places == NULL ? start_on_host(c, a, jobs) : start_on_devices(c, a, jobs);
     mem_free(jobs);
     return st;
 }
@@ -103,33 +132,42 @@ void comm_destroy(struct comm *c)
         return;
     }
     engine_destroy(c->engine);
+    engine_cuda_destroy(c->engine_cuda);
     comm_parts_fini(&c->parts);
     mem_free(c);
 }
 
 enum status comm_post(struct comm *c, int rank, size_t b)
 {
-    return engine_post(c->engine, rank, b);
+    return c->places == NULL ? engine_post(c->engine, rank, b)
+                             : engine_cuda_post(c->engine_cuda, rank, b, c->places[rank].stream);
 }
 
 enum status comm_wait(struct comm *c, int rank, size_t b)
 {
-    return engine_wait(c->engine, rank, b);
+    return c->places == NULL ? engine_wait(c->engine, rank, b)
+                             : engine_cuda_wait(c->engine_cuda, rank, b, c->places[rank].stream);
 }
 
 bool comm_done(const struct comm *c, int rank, size_t b)
 {
-    return engine_done(c->engine, rank, b);
+    return c->places == NULL ? engine_done(c->engine, rank, b)
+                             : engine_cuda_issued(c->engine_cuda, rank, b);
 }
 
 void comm_abort(struct comm *c, int rank, enum status why)
 {
-    engine_abort(c->engine, rank, why);
+    if (c->places == NULL) {
+        engine_abort(c->engine, rank, why);
+    } else {
+        engine_cuda_abort(c->engine_cuda, rank, why);
+    }
 }
 
 struct comm_times comm_last_times(const struct comm *c, int rank, size_t b)
 {
-    struct engine_times t = engine_last_times(c->engine, rank, b);
+    struct engine_times t = c->places == NULL ? engine_last_times(c->engine, rank, b)
+                                              : engine_cuda_last_times(c->engine_cuda, rank, b);
 
     return (struct comm_times){t.posted_s, t.started_s, t.done_s};
 }
@@ -202,7 +240,12 @@ void comm_describe(const struct comm *c, FILE *out)
         describe_plan(c, &c->parts.choices[k], out);
     }
     describe_buckets(c, out);
-    if (c->emulate) {
+    if (c->places != NULL) {
+        fprintf(out,
+                "  engine     streams of %s devices, a graph for each bucket where they have "
+                "graphs\n",
+                c->places[0].ops->type);
+    } else if (c->emulate) {
         fprintf(out, "  engine     host, links emulated %g times slower than topology %s\n",
                 c->fabric.scale, c->topo->name);
     } else {

@@ -9,12 +9,17 @@
 #include "base/status.h"
 #include "comm/plan.h"
 #include "config/config.h"
+#include "device/device.h"
 #include "topo/topo.h"
 
 /*
  * A communicator over in-process ranks: sums buckets of the ranks' gradient arenas, in place, by
  * the plan of the configured backend, or reduces or broadcasts them. A bucket is a contiguous
  * range, the same in every arena.
+ *
+ * Where the arenas are memory of devices, a post stands for what has been put on the rank's stream
+ * until then, and a wait holds back what is put there after it; the host waits only for the other
+ * ranks to post.
  *
  * Threads: rank r is driven by one thread at a time (post, wait); different ranks run concurrently.
  */
@@ -35,7 +40,9 @@ struct comm_args {
     const struct config_comm *cfg;
     const struct topo *topo; /* n_devices = n_ranks; must outlive the communicator */
     int n_ranks;
-    float *const *arenas; /* [n_ranks], must outlive the communicator */
+    float *const *arenas;              /* [n_ranks], must outlive the communicator */
+    const struct device_place *places; /* [n_ranks] of one set, where the arenas are; NULL: the
+                                          host. Must outlive the communicator */
     const struct comm_bucket *buckets;
     size_t n_buckets;
     enum comm_kind kind;
@@ -77,15 +84,15 @@ MUST_CHECK enum status comm_post(struct comm *c, int rank, size_t b);
  */
 MUST_CHECK enum status comm_wait(struct comm *c, int rank, size_t b);
 
-/* Is bucket `b` of `rank` done? Does not block. */
+/* Would comm_wait for bucket `b` of `rank` return at once? Does not block. */
 bool comm_done(const struct comm *c, int rank, size_t b);
 
 /* Rank `rank` cannot go on: every other rank's post and wait returns ST_PEER from now on. That is
  * logged, except for why = ST_PEER: then it has been elsewhere. */
 void comm_abort(struct comm *c, int rank, enum status why);
 
-/* When `rank`'s last use of bucket `b` was posted, began and ended. Valid between comm_wait and the
- * next post. */
+/* When `rank`'s last use of bucket `b` was posted, began and ended; on devices, which run when they
+ * get there, all three are the time of the post. Valid between comm_wait and the next post. */
 struct comm_times comm_last_times(const struct comm *c, int rank, size_t b);
 
 /* The plan used for bucket `b`; owned by the communicator. */

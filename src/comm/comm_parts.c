@@ -13,7 +13,7 @@ static struct program_spec spec_of(const struct comm_parts *p, const struct comm
     return (struct program_spec){.dtype = DTYPE_F32,
                                  .redop = REDOP_SUM,
                                  .in_place = true,
-                                 .fuse = p->model.topo == NULL,
+                                 .fuse = p->model.topo == NULL && a->places == NULL,
                                  .n = n,
                                  .chunk_bytes = a->cfg->chunk_bytes};
 }
@@ -154,8 +154,9 @@ enum status comm_parts_init(struct comm_parts *p, const struct comm_args *a)
     bool emulate = strcmp(a->cfg->fabric, "emulate") == 0;
 
     memset(p, 0, sizeof *p);
-    p->model = (struct cost_model){
-        .topo = emulate ? a->topo : NULL, .scale = a->cfg->fabric_scale, .n_cores = cost_cores()};
+    p->model = (struct cost_model){.topo = emulate || a->places != NULL ? a->topo : NULL,
+                                   .scale = emulate ? a->cfg->fabric_scale : 1,
+                                   .n_cores = cost_cores()};
     TRY(make_choices(p, a));
     p->parts = mem_alloc(a->n_buckets, sizeof *p->parts);
     if (p->parts == NULL) {

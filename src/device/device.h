@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/status.h"
 
@@ -56,18 +57,26 @@ struct device_range {
 size_t device_tile(struct device_range *ranges, size_t n_ranges);
 
 /* SGD as in optim/optim.h on the ranges, an array in the device's memory; v NULL: without momentum.
- * The arenas are aligned to 16 bytes. */
+ * The arenas are aligned to 16 bytes. Gradients are multiplied by `unscale` before. */
 struct device_sgd {
     float *w, *v;
     const float *g;
     const struct device_range *ranges;
     size_t n_ranges, n_tiles;
-    float lr, momentum;
+    float lr, momentum, unscale;
     bool nesterov;
+};
+
+/* Are all numbers of an array finite? *flag is set to 1 if not, and left alone if so. */
+struct device_finite {
+    const float *x;
+    size_t n;
+    uint32_t *flag; /* in any memory of the set */
 };
 
 struct device_ops {
     const char *type; /* value of [device] type */
+    size_t align;     /* bytes: of memory, and of what is put into parts of it */
     const char *(*version)(void);
 
     /* How many there are, above 0. Errors: ST_UNSUPPORTED, logged with what is missing. */
@@ -84,8 +93,8 @@ struct device_ops {
     /* May work on `rank`'s device read and write the memory of `peer`'s? Found out by trying. */
     bool (*reaches)(void *set, int rank, int peer);
 
-    /* Zeroed memory of the rank's device, aligned to 256 bytes, and memory of the host that all
-     * devices reach. Errors: ST_NOMEM with the amount. */
+    /* Zeroed memory of the rank's device, and of the host that all devices reach. Nothing on any
+     * stream may still use what is released. Errors: ST_NOMEM with the amount. */
     MUST_CHECK enum status (*alloc)(void *set, int rank, size_t bytes, void **p);
     void (*release)(void *set, int rank, void *p); /* takes NULL */
     MUST_CHECK enum status (*alloc_host)(void *set, size_t bytes, void **p);
@@ -104,10 +113,14 @@ struct device_ops {
      * an event that was never recorded has no effect. */
     MUST_CHECK enum status (*wait)(void *set, void *stream, void *event);
     MUST_CHECK enum status (*done)(void *set, void *event, bool *out);
+    /* The calling thread waits for the place that was marked last, if one was. */
+    MUST_CHECK enum status (*event_sync)(void *set, void *event);
 
     /* Between any two memories of the set and the host. */
     MUST_CHECK enum status (*copy)(void *set, void *stream, void *dst, const void *src,
                                    size_t bytes);
+    MUST_CHECK enum status (*clear)(void *set, void *stream, void *p, size_t bytes); /* to zero */
+    MUST_CHECK enum status (*finite)(void *set, void *stream, const struct device_finite *f);
     MUST_CHECK enum status (*fold)(void *set, void *stream, const struct device_fold *f);
     MUST_CHECK enum status (*sgd)(void *set, void *stream, const struct device_sgd *s);
 
@@ -120,6 +133,14 @@ struct device_ops {
     MUST_CHECK enum status (*capture_end)(void *set, void *stream, void **graph);
     MUST_CHECK enum status (*graph_launch)(void *set, void *graph, void *stream);
     void (*graph_destroy)(void *set, void *graph); /* takes NULL */
+};
+
+/* Where a rank works: on a stream of its device. */
+struct device_place {
+    const struct device_ops *ops;
+    void *set;
+    int rank;
+    void *stream;
 };
 
 /* The devices of that type. Errors: ST_UNSUPPORTED, logged with what is missing ("cuda": the

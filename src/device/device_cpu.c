@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "device/device.h"
+#include "device/kernels/kernel_finite.h"
 #include "device/kernels/kernel_fold.h"
 #include "device/kernels/kernel_sgd.h"
 
@@ -120,6 +121,13 @@ static enum status cpu_done(void *set, void *event, bool *out)
     return ST_OK;
 }
 
+static enum status cpu_event_sync(void *set, void *event)
+{
+    (void)set;
+    (void)event;
+    return ST_OK;
+}
+
 static enum status cpu_copy(void *set, void *stream, void *dst, const void *src, size_t bytes)
 {
     (void)set;
@@ -128,9 +136,25 @@ static enum status cpu_copy(void *set, void *stream, void *dst, const void *src,
     return ST_OK;
 }
 
+static enum status cpu_clear(void *set, void *stream, void *p, size_t bytes)
+{
+    (void)set;
+    (void)stream;
+    memset(p, 0, bytes);
+    return ST_OK;
+}
+
 /* One thread does the work of a whole launch. */
 static const struct kernel_place everything = {
     .block = 0, .n_blocks = 1, .thread = 0, .n_threads = 1};
+
+static enum status cpu_finite(void *set, void *stream, const struct device_finite *f)
+{
+    (void)set;
+    (void)stream;
+    kernel_finite(everything, f);
+    return ST_OK;
+}
 
 static enum status cpu_fold(void *set, void *stream, const struct device_fold *f)
 {
@@ -150,6 +174,7 @@ static enum status cpu_sgd(void *set, void *stream, const struct device_sgd *s)
 
 const struct device_ops device_cpu = {
     .type = "cpu",
+    .align = 64,
     .version = cpu_version,
     .count = cpu_count,
     .open = cpu_open,
@@ -169,7 +194,10 @@ const struct device_ops device_cpu = {
     .record = cpu_order,
     .wait = cpu_order,
     .done = cpu_done,
+    .event_sync = cpu_event_sync,
     .copy = cpu_copy,
+    .clear = cpu_clear,
+    .finite = cpu_finite,
     .fold = cpu_fold,
     .sgd = cpu_sgd,
 };

@@ -7,38 +7,27 @@
 #include "base/mem.h"
 #include "nn/tuning_table.h"
 
-/* --- memory: the host's, or the op library's --- */
+/* --- memory: the host's, or the device's --- */
 
-static void *take(const struct graph *g, size_t bytes)
+static enum status take(const struct graph *g, size_t bytes, void **out)
 {
-    const struct op_memory *m = &g->args.ops->memory;
+    const struct device_place *p = g->args.place;
 
-    return m->alloc != NULL ? m->alloc(g->lib, bytes) : mem_alloc(bytes, 1);
-}
-
-static float *take_state(const struct graph *g, size_t n)
-{
-    const struct op_memory *m = &g->args.ops->memory;
-    float *p;
-
-    if (m->alloc == NULL) {
-        return mem_alloc(n, sizeof *p);
-    }
-    p = m->alloc_shared(g->lib, n * sizeof *p);
     if (p != NULL) {
-        memset(p, 0, n * sizeof *p);
+        return p->ops->alloc(p->set, p->rank, bytes, out);
     }
-    return p;
+    *out = mem_alloc(bytes, 1);
+    return *out != NULL ? ST_OK : ST_NOMEM;
 }
 
-static void give(const struct graph *g, void *p)
+static void give(const struct graph *g, void *memory)
 {
-    const struct op_memory *m = &g->args.ops->memory;
+    const struct device_place *p = g->args.place;
 
-    if (m->alloc == NULL) {
-        mem_free(p);
-    } else if (g->lib != NULL) {
-        m->release(g->lib, p);
+    if (p != NULL) {
+        p->ops->release(p->set, p->rank, memory);
+    } else {
+        mem_free(memory);
     }
 }
 
@@ -60,6 +49,7 @@ static enum status copy_args(struct graph *g, const struct graph_args *args)
                              .n_threads = args->n_threads < 1 ? 1 : args->n_threads,
                              .seed = args->seed,
                              .rank = args->rank,
+                             .place = args->place,
                              .tuning = args->tuning};
     return ST_OK;
 }
@@ -105,8 +95,24 @@ static enum status make_ops(struct graph *g)
     return st;
 }
 
+/* Means 0, variances 1. */
+static void fill_state(const struct graph *g, float *state)
+{
+    for (int i = 0; i < g->n_nodes; i++) {
+        size_t half = g->nodes[i].info.state_n / 2;
+        for (size_t k = 0; k < half; k++) {
+            state[g->nodes[i].state_offset + half + k] = 1.0f;
+        }
+    }
+}
+
 static enum status make_state(struct graph *g)
 {
+    const struct device_place *p = g->args.place;
+    void *state;
+    float *first;
+    enum status st;
+
     for (int l = 0; l < g->n_values; l++) { /* layer order: fused nodes may stand later */
         for (int i = 0; i < g->n_nodes; i++) {
             if (g->nodes[i].op_node.layer == net_layer(g->args.net, l)) {
@@ -115,17 +121,21 @@ static enum status make_state(struct graph *g)
             }
         }
     }
-    g->state = take_state(g, g->state_n);
-    if (g->state == NULL) {
+    TRY(take(g, g->state_n * sizeof *g->state, &state));
+    g->state = state;
+    if (p == NULL) {
+        fill_state(g, g->state);
+        return ST_OK;
+    }
+    first = mem_alloc(g->state_n, sizeof *first);
+    if (first == NULL) {
         return ST_NOMEM;
     }
-    for (int i = 0; i < g->n_nodes; i++) {
-        size_t half = g->nodes[i].info.state_n / 2; /* means 0, then variances 1 */
-        for (size_t k = 0; k < half; k++) {
-            g->state[g->nodes[i].state_offset + half + k] = 1.0f;
-        }
-    }
-    return ST_OK;
+    fill_state(g, first);
+    st = p->ops->copy(p->set, p->stream, g->state, first, g->state_n * sizeof *first);
+    st = st == ST_OK ? p->ops->stream_sync(p->set, p->stream) : st;
+    mem_free(first);
+    return st;
 }
 
 static void point_io(struct graph *g, struct node *n)
@@ -147,6 +157,8 @@ static void point_io(struct graph *g, struct node *n)
 static enum status make_memory(struct graph *g)
 {
     size_t derived = 0;
+    void *memory = NULL, *scratch = NULL;
+    enum status st;
 
     for (int i = 0; i < g->n_nodes; i++) {
         size_t bytes = g->nodes[i].info.derived_bytes;
@@ -155,14 +167,17 @@ static enum status make_memory(struct graph *g)
     g->report.workspace += g->scratch_bytes;
     g->report.derived_weights = derived < g->report.workspace ? derived : g->report.workspace;
     g->report.workspace -= g->report.derived_weights;
-    g->memory = take(g, g->memory_bytes);
-    g->scratch = take(g, g->scratch_bytes);
-    if (g->memory == NULL || g->scratch == NULL) {
+    st = take(g, g->memory_bytes, &memory);
+    g->memory = memory;
+    st = st == ST_OK ? take(g, g->scratch_bytes, &scratch) : st;
+    g->scratch = scratch;
+    if (st == ST_NOMEM) {
         return log_fail(ST_NOMEM,
                         "a replica of %s needs %zu MiB for activations and %zu MiB to work, "
                         "choose a smaller batch",
                         net_name(g->args.net), g->memory_bytes >> 20, g->scratch_bytes >> 20);
     }
+    TRY(st);
     for (int i = 0; i < g->n_nodes; i++) {
         point_io(g, &g->nodes[i]);
     }
@@ -183,7 +198,8 @@ static enum status build(struct graph *g, const struct graph_args *args, int var
     TRY(graph_layout_params(g));
     TRY(graph_plan(g));
     TRY(make_state(g));
-    return make_memory(g);
+    TRY(make_memory(g));
+    return args->place != NULL ? graph_stage_init(g) : ST_OK;
 }
 
 enum status graph_build(const struct graph_args *args, int variant, bool *incomplete,
@@ -213,7 +229,7 @@ enum status graph_create(const struct graph_args *args, struct graph **out)
     assert(args->n_batches > 0);
     tuning_lock(args->tuning);
     st = graph_build(args, VARIANT_BEST, &incomplete, out);
-    if (st == ST_OK && incomplete && tuning_may_time(args->tuning)) {
+    if (st == ST_OK && incomplete && args->place == NULL && tuning_may_time(args->tuning)) {
         graph_destroy(*out);
         st = graph_tune(args);
         if (st == ST_OK) {
@@ -226,8 +242,13 @@ enum status graph_create(const struct graph_args *args, struct graph **out)
 
 void graph_destroy(struct graph *g)
 {
+    const struct device_place *p = g != NULL ? g->args.place : NULL;
+
     if (g == NULL) {
         return;
+    }
+    if (p != NULL) {
+        (void)!p->ops->stream_sync(p->set, p->stream); /* it has waited for all uploads */
     }
     for (int i = 0; i < g->n_nodes; i++) {
         if (g->nodes[i].kind != NULL) {
@@ -237,6 +258,9 @@ void graph_destroy(struct graph *g)
     give(g, g->memory);
     give(g, g->scratch);
     give(g, g->state);
+    if (p != NULL) {
+        graph_stage_fini(g);
+    }
     if (g->lib != NULL) {
         g->args.ops->close(g->lib);
     }

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "device/device.h"
 #include "nn/net.h"
 
 /*
@@ -67,20 +68,26 @@ struct graph_args {
     const size_t *
         batches; /* the batch sizes that will be run, descending; forward(n) works for these only */
     size_t n_batches;
-    bool training;            /* false: forward only */
-    enum graph_dtype compute; /* bf16: activations and products; the arenas stay fp32 */
-    int n_threads;            /* of the op library */
-    uint64_t seed;            /* dropout */
-    int rank;                 /* dropout: ranks differ */
+    bool training;                    /* false: forward only */
+    enum graph_dtype compute;         /* bf16: activations and products; the arenas stay fp32 */
+    int n_threads;                    /* of the op library */
+    const struct device_place *place; /* where it is computed; NULL: on the host. Must outlive it */
+    uint64_t seed;                    /* dropout */
+    int rank;                         /* dropout: ranks differ */
 };
 
 /*
  * Build a replica: choose algorithms and layouts, allocate activations. Call it from the thread
  * that will drive it (pages are placed near their first writer). Errors: ST_NOMEM; ST_UNSUPPORTED
  * with layer and shape.
+ *
+ * On a device of its own, arenas, values and state are the device's memory, x and labels are the
+ * host's, and the passes only put work on the place's stream: what is put there before a pass is
+ * done before it, and what follows a pass, or is put there by a hook, comes after what was put
+ * there until then. The host waits for nothing but graph_collect.
  */
 MUST_CHECK enum status graph_create(const struct graph_args *args, struct graph **out);
-void graph_destroy(struct graph *g); /* takes NULL */
+void graph_destroy(struct graph *g); /* takes NULL; waits for the stream */
 
 /* --- arenas
  * --------------------------------------------------------------------------------------------------------
@@ -110,16 +117,16 @@ void graph_bind(struct graph *g, const float *params, float *grads);
  * from them. */
 void graph_params_changed(struct graph *g);
 
-/* Fill `params` (an arena) with the start values; a pure function of net and seed. */
+/* Fill `params` (an arena, of the host) with the start values; a pure function of net and seed. */
 void graph_init_params(const struct graph *g, uint64_t seed, float *params);
 
-/* Convert between an arena and the canonical order (net_param order, row-major, concatenated;
- * net_param_elements values). */
+/* Convert between an arena of the host and the canonical order (net_param order, row-major,
+ * concatenated; net_param_elements values). */
 MUST_CHECK enum status graph_export(const struct graph *g, const float *arena, float *canonical);
 MUST_CHECK enum status graph_import(const struct graph *g, const float *canonical, float *arena);
 
 /* State outside the arenas: running means and variances of all batch norms, in layer order.
- * Canonical fp32. */
+ * Canonical fp32, in the memory where the arenas are. */
 size_t graph_state_n(const struct graph *g);
 float *graph_state(struct graph *g);
 
@@ -147,14 +154,19 @@ struct graph_hooks {
 /*
  * Forward pass over x[n,C,H,W] (canonical fp32) and labels[n], n one of the built batch sizes. In
  * training mode batch norm uses and updates batch statistics and dropout drops by (seed, rank,
- * step). `x` and `labels` are read until the backward pass has ended. Top-k: a sample is correct if
- * fewer than k classes have a larger output, or an equal one and a smaller index, than its label.
+ * step). `x` and `labels` are read until the backward pass has ended (on a device: only in this
+ * call). Top-k: a sample is correct if fewer than k classes have a larger output, or an equal one
+ * and a smaller index, than its label. With out = NULL the result is left for graph_collect.
  * Errors: a hook's; ST_INPUT for a label out of range (nothing is computed); ST_BADARG for a batch
  * size that was not built.
  */
 MUST_CHECK enum status graph_forward(struct graph *g, const float *x, const int32_t *labels,
                                      size_t n, bool training, uint64_t step,
                                      const struct graph_hooks *hooks, struct graph_result *out);
+
+/* The result of the last forward pass that has not failed, when it is there. Errors: the device's.
+ */
+MUST_CHECK enum status graph_collect(struct graph *g, struct graph_result *out);
 
 /*
  * Backward pass of the last training forward: overwrites the gradient arena with `scale` times the

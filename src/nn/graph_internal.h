@@ -56,6 +56,24 @@ struct node {
     int64_t spent_ns[OP_CALLS]; /* while the graph is timed */
 };
 
+/* A batch on its way to the device. */
+struct stage_slot {
+    float *host_x, *x;
+    int32_t *host_labels, *labels;
+    void *filled; /* event: the copy to the device has been made */
+    void *read;   /* event: no pass needs it any more */
+};
+
+/* What a graph on a device needs to exchange with the host (graph_stage.c). While one batch is
+ * computed with, the next one is copied. */
+struct stage {
+    void *upload; /* stream */
+    struct stage_slot slots[2];
+    int next;
+    struct graph_result *result; /* the host's */
+    void *done;                  /* event: it is there */
+};
+
 struct graph {
     struct graph_args args;
     size_t *batches;
@@ -76,10 +94,12 @@ struct graph {
     size_t arena_n;
     float *state;
     size_t state_n;
-    const float *x; /* of the last forward pass */
-    size_t batch;   /* its index */
-    bool timed;     /* add up spent_ns of the nodes */
-    bool trained;   /* the last forward pass was one of training */
+    struct stage stage;
+    const float *x;             /* of the last forward pass, where it is computed */
+    size_t batch;               /* its index */
+    struct graph_result result; /* on the host */
+    bool timed;                 /* add up spent_ns of the nodes */
+    bool trained;               /* the last forward pass was one of training */
 };
 
 /* graph_fuse.c: the nodes of the net, with fusions, ready except for the ops. Errors: ST_NOMEM. */
@@ -102,9 +122,29 @@ MUST_CHECK enum status graph_plan(struct graph *g);
 /* graph_params.c: lay out the arena. Errors: ST_NOMEM. */
 MUST_CHECK enum status graph_layout_params(struct graph *g);
 
+/* graph_stage.c: only for graphs with a place. Errors: ST_NOMEM, the device's. */
+MUST_CHECK enum status graph_stage_init(struct graph *g);
+void graph_stage_fini(struct graph *g); /* takes half-built ones */
+
+/* Copy a batch to the device; *x and *labels are its memory, for the passes until the next one. */
+MUST_CHECK enum status graph_stage_put(struct graph *g, size_t n, const float **x,
+                                       const int32_t **labels);
+
+/* Copy memory of the place to the host, after what was put on the stream, and wait for it. */
+MUST_CHECK enum status graph_stage_fetch(const struct graph *g, void *to, const void *from,
+                                         size_t bytes);
+
 /* graph_run.c: the forward call of one node. */
 MUST_CHECK enum status graph_forward_node(struct graph *g, struct node *n,
                                           const struct graph_hooks *hooks);
+
+/* Bytes to which buffers and parameters are aligned. */
+static inline size_t graph_align(const struct graph *g)
+{
+    const size_t cache_line = 64;
+
+    return g->args.place != NULL ? g->args.place->ops->align : cache_line;
+}
 
 static inline void *graph_buffer(const struct graph *g, int b)
 {

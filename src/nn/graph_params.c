@@ -5,12 +5,10 @@
 
 #include "base/mem.h"
 
-enum {
-    RANGE_ALIGN = 16 /* elements: ranges start on cache lines */
-};
-
 enum status graph_layout_params(struct graph *g)
 {
+    const size_t align = graph_align(g) / sizeof(float);
+
     g->params = mem_alloc((size_t)net_n_params(g->args.net), sizeof *g->params);
     if (g->params == NULL) {
         return ST_NOMEM;
@@ -22,7 +20,7 @@ enum status graph_layout_params(struct graph *g)
             struct graph_param *p = &g->params[g->n_params++];
             p->param = n->op_node.layer->params[k];
             p->offset = g->arena_n;
-            p->n = (n->info.param_n[k] + RANGE_ALIGN - 1) / RANGE_ALIGN * RANGE_ALIGN;
+            p->n = (n->info.param_n[k] + align - 1) / align * align;
             g->arena_n += p->n;
         }
     }

@@ -30,7 +30,10 @@ static int buffer_new(struct graph *g, enum buffer_use use, size_t bytes, int ca
 {
     struct buffer *b = &g->buffers[g->n_buffers];
 
-    *b = (struct buffer){.use = use, .bytes = (bytes + 63) / 64 * 64, .first = call, .last = call};
+    const size_t align = graph_align(g);
+
+    *b = (struct buffer){
+        .use = use, .bytes = (bytes + align - 1) / align * align, .first = call, .last = call};
     return g->n_buffers++;
 }
 
@@ -68,8 +71,7 @@ static void plan_forward(struct graph *g, int i)
     }
     n->kept = NO_BUFFER;
     plan_scratch(g, n, 0, call);
-    if (n->op_node.kind != LAYER_INPUT || !value_is_canonical(&g->values[out]) ||
-        g->args.ops->memory.alloc != NULL) {
+    if (n->op_node.kind != LAYER_INPUT || !value_is_canonical(&g->values[out])) {
         g->value_buffer[out] = buffer_new(g, BUFFER_ACTIVATION, largest(g, out), call);
     }
     if (n->info.kept_bytes > 0) {

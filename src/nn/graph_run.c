@@ -83,12 +83,16 @@ enum status graph_forward(struct graph *g, const float *x, const int32_t *labels
                           bool training, uint64_t step, const struct graph_hooks *hooks,
                           struct graph_result *out)
 {
-    struct graph_result result = {.n = n};
+    const struct device_place *p = g->args.place;
     int64_t start;
 
     TRY(check_labels(g, labels, n));
     TRY(find_batch(g, n, &g->batch));
     g->args.ops->attach(g->lib);
+    if (p != NULL) {
+        TRY(graph_stage_put(g, n, &x, &labels));
+    }
+    g->result = (struct graph_result){.n = n};
     g->x = x;
     g->trained = training && g->args.training;
     start = now_ns(g);
@@ -99,12 +103,14 @@ enum status graph_forward(struct graph *g, const float *x, const int32_t *labels
         io->training = training;
         io->step = step;
         io->labels = labels;
-        io->result = &result;
+        io->result = p != NULL ? g->stage.result : &g->result;
         TRY(graph_forward_node(g, &g->nodes[i], hooks));
         account(g, &g->nodes[i], CALL_FORWARD, &start);
     }
-    *out = result;
-    return ST_OK;
+    if (p != NULL) {
+        TRY(p->ops->record(p->set, p->stream, g->stage.done));
+    }
+    return out != NULL ? graph_collect(g, out) : ST_OK;
 }
 
 static void add_parts(struct graph *g, const struct node *n)
@@ -116,15 +122,10 @@ static void add_parts(struct graph *g, const struct node *n)
     }
 }
 
-/* Hooks may read what was written, so on a device of its own it must have been. */
-static enum status backward_hooks(const struct graph *g, const struct node *n,
-                                  const struct graph_hooks *hooks)
+static enum status backward_hooks(const struct node *n, const struct graph_hooks *hooks)
 {
     if (hooks == NULL || hooks->after_backward == NULL || n->op_node.layer->n_params == 0) {
         return ST_OK;
-    }
-    if (g->args.ops->memory.finish != NULL) {
-        TRY(g->args.ops->memory.finish(g->lib));
     }
     for (int k = 0; k < n->op_node.layer->n_params; k++) {
         TRY(hooks->after_backward(hooks->ctx, n->first_param + k));
@@ -147,7 +148,7 @@ static enum status backward_node(struct graph *g, struct node *n, const struct g
     if (n->kind->backward_weights != NULL) {
         TRY(n->kind->backward_weights(n->op, &n->io));
         account(g, n, CALL_BACKWARD_WEIGHTS, &start);
-        TRY(backward_hooks(g, n, hooks));
+        TRY(backward_hooks(n, hooks));
     }
     for (int k = 0; k < o->n_inputs; k++) {
         wants_dx = wants_dx || o->wants_dx[k];
@@ -156,7 +157,7 @@ static enum status backward_node(struct graph *g, struct node *n, const struct g
         TRY(n->kind->backward(n->op, &n->io));
     }
     if (n->kind->backward_weights == NULL) {
-        TRY(backward_hooks(g, n, hooks));
+        TRY(backward_hooks(n, hooks));
     }
     add_parts(g, n);
     account(g, n, CALL_BACKWARD, &start);
@@ -201,40 +202,76 @@ static bool value_is_finite(const struct value_desc *v, const void *data, size_t
     return true;
 }
 
+/* What the node has just written, copied to `host` if it is elsewhere. */
+static bool output_is_finite(const struct graph *g, const struct node *n, void *host,
+                             const struct graph_result *result)
+{
+    const struct op_node *o = &n->op_node;
+    const struct value_desc *v = &g->values[o->output];
+    const void *data = g->value_buffer[o->output] == NO_BUFFER ? (const void *)g->x : n->io.y;
+
+    if (o->kind == LAYER_SOFTMAX_LOSS) {
+        return (g->args.place != NULL && graph_stage_fetch(g, host, host, 0) != ST_OK) ||
+               isfinite(result->loss_sum);
+    }
+    if (g->args.place == NULL) {
+        return value_is_finite(v, data, n->io.n);
+    }
+    return graph_stage_fetch(g, host, data, value_bytes(v, n->io.n)) != ST_OK ||
+           value_is_finite(v, host, n->io.n);
+}
+
+static const char *run_until_nonfinite(struct graph *g, void *host)
+{
+    for (int i = 0; i < g->n_nodes; i++) {
+        struct node *n = &g->nodes[i];
+        struct graph_result local = {0}, *result = n->io.result;
+        n->io.result = g->args.place != NULL ? result : &local;
+        if (graph_forward_node(g, n, NULL) != ST_OK) {
+            return NULL;
+        }
+        if (!output_is_finite(g, n, host, n->io.result)) {
+            return n->op_node.layer->name;
+        }
+        n->io.result = result;
+    }
+    return NULL;
+}
+
+static size_t largest_value(const struct graph *g)
+{
+    size_t most = 0;
+
+    for (int i = 0; i < g->n_values; i++) {
+        size_t bytes = value_bytes(&g->values[i], g->batches[0]);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
 /* Values share memory, so the pass is run once more and each value is looked at when it is made. */
 const char *graph_find_nonfinite(const struct graph *g)
 {
     struct graph *again = (struct graph *)g; /* the same results are written once more */
+    const struct device_place *p = g->args.place;
+    const size_t state_bytes = g->state_n * sizeof *g->state;
     const char *found = NULL;
-    float *state;
+    float *state = mem_alloc(g->state_n, sizeof *state);
+    void *host = p != NULL ? mem_alloc(largest_value(g), 1) : NULL;
 
-    if (g->x == NULL || g->args.ops->memory.alloc != NULL) { /* values must be the host's */
-        return NULL;
-    }
-    state = mem_alloc(g->state_n, sizeof *state);
-    if (state == NULL) {
-        return NULL;
-    }
-    memcpy(state, g->state, g->state_n * sizeof *state);
-    g->args.ops->attach(g->lib);
-    for (int i = 0; i < g->n_nodes && found == NULL; i++) {
-        struct node *n = &again->nodes[i];
-        const struct op_node *o = &n->op_node;
-        struct graph_result result = {0};
-        n->io.result = &result;
-        if (graph_forward_node(again, n, NULL) != ST_OK) {
-            break;
-        }
-        if (o->kind == LAYER_SOFTMAX_LOSS
-                ? !isfinite(result.loss_sum)
-                : !value_is_finite(&g->values[o->output],
-                                   g->value_buffer[o->output] == NO_BUFFER ? (const void *)g->x
-                                                                           : n->io.y,
-                                   n->io.n)) {
-            found = o->layer->name;
+    if (g->x != NULL && state != NULL && (p == NULL || host != NULL)) {
+        g->args.ops->attach(g->lib);
+        if (p == NULL) {
+            memcpy(state, g->state, state_bytes);
+            found = run_until_nonfinite(again, NULL);
+            memcpy(g->state, state, state_bytes);
+        } else if (graph_stage_fetch(g, state, g->state, state_bytes) == ST_OK) {
+            found = run_until_nonfinite(again, host);
+            (void)!p->ops->copy(p->set, p->stream, g->state, state, state_bytes);
+            (void)!p->ops->stream_sync(p->set, p->stream);
         }
     }
-    memcpy(g->state, state, g->state_n * sizeof *state);
     mem_free(state);
+    mem_free(host);
     return found;
 }

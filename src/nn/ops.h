@@ -15,7 +15,8 @@
  *
  * Life: open, arrange (layouts of all values), create for each node, then any number of forward and
  * backward calls, destroy for each node, close. All of them run in the thread that drives the
- * graph.
+ * graph. With a place, all operands are memory of its device, except for the result, which is the
+ * host's, and calls are put on its stream.
  */
 
 enum value_layout {
@@ -54,9 +55,10 @@ struct op_env {
     int n_threads;
     uint64_t seed;
     int rank;
-    struct tuning *tuning; /* NULL: choose without timing */
-    int variant;           /* VARIANT_BEST, or the variant to use wherever it can be, to time it */
-    bool *incomplete;      /* set when a choice was made without a time */
+    const struct device_place *place; /* NULL: the host */
+    struct tuning *tuning;            /* NULL: choose without timing */
+    int variant;      /* VARIANT_BEST, or the variant to use wherever it can be, to time it */
+    bool *incomplete; /* set when a choice was made without a time */
 };
 
 enum {
@@ -103,7 +105,8 @@ struct op_io {
     float *state;                /* running mean[C], variance[C] */
     const int32_t *labels;       /* the loss only, from here on */
     float scale;
-    struct graph_result *result;
+    struct graph_result
+        *result; /* added to; a device's library sets all but n, when it gets there */
 };
 
 struct op_kind {
@@ -121,15 +124,6 @@ struct op_kind {
     size_t (*param_index)(const void *op, int k, size_t i);
 };
 
-/* Memory of a library whose device does not work on the host's; all NULL: it does. */
-struct op_memory {
-    void *(*alloc)(void *lib, size_t bytes);        /* zeroed; NULL when there is none */
-    void *(*alloc_shared)(void *lib, size_t bytes); /* that the host reads and writes too */
-    void (*release)(void *lib, void *p);            /* of both; takes NULL */
-    /* Until everything that was called has run, before the host touches shared memory. */
-    MUST_CHECK enum status (*finish)(void *lib);
-};
-
 struct nn_ops {
     const char *name; /* "onednn" */
     const char *(*version)(void);
@@ -143,8 +137,6 @@ struct nn_ops {
     void (*gradient)(void *lib, const struct value_desc *v, size_t n, const void *y, const void *a,
                      const void *b, void *g);
     void (*attach)(void *lib); /* before each pass: the calling thread drives the graph */
-    struct op_memory memory;   /* values, kept, scratch and gradients; shared: state and arenas. The
-                                  caller's x and labels are the host's, and the input is a copy. */
     int n_variants; /* whole-graph settings that together use every algorithm and layout */
     /* The name of a call for the tuning; false if there is nothing to choose. */
     bool (*key)(const struct op_env *env, const struct op_node *node,

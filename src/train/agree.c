@@ -69,15 +69,15 @@ static uint64_t plans_digest(const struct trainer *t)
     return h;
 }
 
-void agree_fill(const struct rank *r, struct agree_record *out)
+enum status agree_fill(struct rank *r, struct agree_record *out)
 {
     const struct trainer *t = r->t;
 
     out->digests[AGREE_CONFIG] = config_digest(t->cfg);
     out->digests[AGREE_MODEL] = model_digest(r->graph);
-    out->digests[AGREE_WEIGHTS] = digest_floats(DIGEST_EMPTY, r->weights, t->n);
     out->digests[AGREE_BUCKETS] = buckets_digest(t);
     out->digests[AGREE_PLAN] = plans_digest(t);
+    return arena_digest(r, r->weights, t->n, &out->digests[AGREE_WEIGHTS]);
 }
 
 enum status agree_check(const struct agree_record *all, int n, int rank)
@@ -103,8 +103,11 @@ bool agree_run(struct rank *r)
 {
     struct trainer *t = r->t;
 
-    agree_fill(r, &t->agreements[r->index]);
+    rank_fail(r, agree_fill(r, &t->agreements[r->index]));
     if (!loop_meet(r, "the comparison of what the ranks start with")) {
+        return false;
+    }
+    if (r->status != ST_OK) {
         return false;
     }
     r->status = agree_check(t->agreements, t->n_ranks, r->index);

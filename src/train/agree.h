@@ -23,8 +23,8 @@ struct agree_record {
     uint64_t digests[AGREE_ITEMS];
 };
 
-/* What `r` has. */
-void agree_fill(const struct rank *r, struct agree_record *out);
+/* What `r` has. Errors: ST_NOMEM, its device's. */
+MUST_CHECK enum status agree_fill(struct rank *r, struct agree_record *out);
 
 /*
  * Compare the records of `n` ranks on behalf of `rank`, which logs in what it differs from rank 0.

@@ -158,7 +158,9 @@ void due_update(struct rank *r, size_t b, const struct sgd_step *sgd)
         end = first + to < end ? first + to : end;
         first += from;
     }
-    if (first < end) {
+    if (r->place != NULL) {
+        rank_fail(r, arena_update(r, b, sgd));
+    } else if (first < end) {
         sgd_update_ranges(sgd, t->ranges, t->n_ranges, first, end - first, r->weights, r->momentum,
                           r->sums);
     }

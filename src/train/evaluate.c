@@ -10,7 +10,40 @@
 #include <math.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "train/state.h"
+
+/* all[n_ranks][n]: the states become their mean, in the first one. */
+static void average(float *all, size_t n_ranks, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        double sum = 0;
+        for (size_t k = 0; k < n_ranks; k++) {
+            sum += all[k * n + i];
+        }
+        all[i] = (float)(sum / (double)n_ranks);
+    }
+}
+
+/* All ranks but the caller's wait meanwhile. */
+static enum status share_average(struct trainer *t, size_t n)
+{
+    const size_t n_ranks = (size_t)t->n_ranks;
+    float *all = mem_alloc(n_ranks * n, sizeof *all);
+    enum status st = all != NULL ? ST_OK : ST_NOMEM;
+
+    for (size_t k = 0; st == ST_OK && k < n_ranks; k++) {
+        st = arena_get(&t->ranks[k], all + k * n, graph_state(t->ranks[k].graph), n);
+    }
+    if (st == ST_OK) {
+        average(all, n_ranks, n);
+    }
+    for (size_t k = 0; st == ST_OK && k < n_ranks; k++) {
+        st = arena_put(&t->ranks[k], graph_state(t->ranks[k].graph), all, n);
+    }
+    mem_free(all);
+    return st;
+}
 
 bool evaluate_sync_state(struct rank *r)
 {
@@ -23,14 +56,8 @@ bool evaluate_sync_state(struct rank *r)
     if (!loop_meet(r, "the mean of the batch-norm statistics")) {
         return false;
     }
-    for (size_t i = 0; r->index == 0 && i < n; i++) {
-        double sum = 0;
-        for (int k = 0; k < t->n_ranks; k++) {
-            sum += graph_state(t->ranks[k].graph)[i];
-        }
-        for (int k = 0; k < t->n_ranks; k++) {
-            graph_state(t->ranks[k].graph)[i] = (float)(sum / t->n_ranks);
-        }
+    if (r->index == 0) {
+        rank_fail(r, share_average(t, n));
     }
     return loop_meet(r, "the mean of the batch-norm statistics");
 }
@@ -82,6 +109,9 @@ bool evaluate_run(struct rank *r)
         return false;
     }
     run_share(r, &t->evals[r->index]);
+    if (t->evals[r->index].status == ST_OK) {
+        t->evals[r->index].status = r->status;
+    }
     if (!loop_meet(r, "the end of the evaluation")) {
         return false;
     }

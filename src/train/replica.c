@@ -7,12 +7,6 @@
 #include "train/layout.h"
 #include "train/state.h"
 
-static enum status alloc_arena(float **arena, size_t n)
-{
-    *arena = mem_alloc(n, sizeof **arena);
-    return *arena == NULL ? ST_NOMEM : ST_OK;
-}
-
 static enum status make_graph(struct rank *r)
 {
     const struct trainer *t = r->t;
@@ -27,9 +21,32 @@ static enum status make_graph(struct rank *r)
         .n_threads = t->n_threads,
         .seed = (uint64_t)t->cfg->train.seed,
         .rank = r->index,
+        .place = r->place,
     };
 
     return graph_create(&args, &r->graph);
+}
+
+/* The start values are made on the host. */
+static enum status make_weights(struct rank *r, size_t n)
+{
+    const uint64_t seed = (uint64_t)r->t->cfg->train.seed;
+    float *host;
+    enum status st;
+
+    TRY(arena_alloc(r, n, &r->weights));
+    if (r->place == NULL) {
+        graph_init_params(r->graph, seed, r->weights);
+        return ST_OK;
+    }
+    host = mem_alloc(n, sizeof *host);
+    if (host == NULL) {
+        return ST_NOMEM;
+    }
+    graph_init_params(r->graph, seed, host);
+    st = arena_put(r, r->weights, host, n);
+    mem_free(host);
+    return st;
 }
 
 /* Arenas are first written here, by the thread that will use them. */
@@ -40,23 +57,27 @@ static enum status make_arenas(struct rank *r)
     const size_t n = graph_arena_n(r->graph);
 
     if (owner == r) {
-        TRY(alloc_arena(&r->weights, n));
-        graph_init_params(r->graph, (uint64_t)t->cfg->train.seed, r->weights);
+        TRY(make_weights(r, n));
         if (t->cfg->optim.momentum != 0) {
-            TRY(alloc_arena(&r->momentum, n));
+            TRY(arena_alloc(r, n, &r->momentum));
         }
     } else {
         r->weights = owner->weights;
         r->momentum = owner->momentum;
     }
-    TRY(alloc_arena(&r->sums, n));
+    TRY(arena_alloc(r, n, &r->sums));
     if (t->schedule.accum > 1) {
-        TRY(alloc_arena(&r->grads, n));
+        TRY(arena_alloc(r, n, &r->grads));
     } else {
         r->grads = r->sums;
     }
     if (t->cfg->debug.verify_every > 0) {
-        TRY(alloc_arena(&r->kept, n));
+        TRY(arena_alloc_host(r, n, &r->kept));
+    }
+    r->seen = r->sums;
+    if (t->cfg->debug.verify_every > 0 && r->place != NULL) {
+        r->seen = NULL;
+        TRY(arena_alloc_host(r, n, &r->seen));
     }
     graph_bind(r->graph, r->weights, r->grads);
     return ST_OK;
@@ -70,7 +91,11 @@ static enum status make_poison(struct rank *r)
         if (r->t->inject.faults[i].kind == INJECT_NAN && r->t->inject.faults[i].rank == r->index &&
             r->poisoned == NULL) {
             dataset_shape(r->t->train, shape);
-            TRY(alloc_arena(&r->poisoned, r->t->batches[0] * shape[0] * shape[1] * shape[2]));
+            r->poisoned =
+                mem_alloc(r->t->batches[0] * shape[0] * shape[1] * shape[2], sizeof *r->poisoned);
+            if (r->poisoned == NULL) {
+                return ST_NOMEM;
+            }
         }
     }
     return ST_OK;
@@ -78,7 +103,7 @@ static enum status make_poison(struct rank *r)
 
 static enum status make_saved_state(struct rank *r)
 {
-    return r->t->on_nan == ON_NAN_SKIP ? alloc_arena(&r->saved_state, graph_state_n(r->graph))
+    return r->t->on_nan == ON_NAN_SKIP ? arena_alloc(r, graph_state_n(r->graph), &r->saved_state)
                                        : ST_OK;
 }
 
@@ -167,6 +192,7 @@ static enum status make_comm(struct trainer *t)
                               .topo = t->topo,
                               .n_ranks = t->n_ranks,
                               .arenas = t->arenas,
+                              .places = t->places,
                               .buckets = t->buckets,
                               .n_buckets = t->n_buckets,
                               .timed = true,
@@ -189,6 +215,7 @@ static enum status make_counters(struct trainer *t)
             return ST_NOMEM;
         }
         TRY(due_init(&t->ranks[r]));
+        TRY(arena_ranges_init(&t->ranks[r]));
     }
     return ST_OK;
 }
@@ -202,6 +229,7 @@ enum status replica_build_all(struct trainer *t)
     for (int r = 0; r < t->n_ranks; r++) {
         t->ranks[r].t = t;
         t->ranks[r].index = r;
+        t->ranks[r].place = t->on_device ? &t->places[r] : NULL;
     }
     crew_run(t->crew, build_first, t);
     TRY(first_error(t));
@@ -219,22 +247,27 @@ static void release(struct trainer *t, struct rank *r)
     loader_destroy(r->test_loader);
     graph_destroy(r->graph);
     if (r->grads != r->sums) {
-        mem_free(r->grads);
+        arena_release(r, r->grads);
     }
-    mem_free(r->sums);
+    if (r->seen != r->sums) {
+        arena_release_host(r, r->seen);
+    }
+    arena_release(r, r->sums);
     if (r->index == 0 || !t->shared) {
-        mem_free(r->weights);
-        mem_free(r->momentum);
+        arena_release(r, r->weights);
+        arena_release(r, r->momentum);
     }
-    mem_free(r->kept);
+    arena_release_host(r, r->kept);
     mem_free(r->poisoned);
-    mem_free(r->saved_state);
+    arena_release(r, r->saved_state);
+    arena_ranges_fini(r);
     mem_free(r->left);
     due_fini(r);
 }
 
 void replica_release_all(struct trainer *t)
 {
+    arena_finish_all(t);
     comm_destroy(t->comm);
     comm_destroy(t->sharing);
     for (int r = 0; t->ranks != NULL && r < t->n_ranks; r++) {

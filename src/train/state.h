@@ -19,6 +19,7 @@
 #include "optim/optim.h"
 #include "topo/topo.h"
 #include "train/agree.h"
+#include "train/arena.h"
 #include "train/crew.h"
 #include "train/meeting.h"
 #include "train/inject.h"
@@ -67,13 +68,16 @@ struct due {
 struct rank {
     struct trainer *t;
     int index;
+    const struct device_place *place; /* NULL: the host */
     struct graph *graph;
     struct loader *loader, *test_loader;
     float *weights, *momentum; /* arenas: its own, or those of rank 0 where they are shared */
     float *sums;               /* arena: what is summed over the ranks */
     float *grads;              /* arena: what backward writes; sums unless gradients accumulate */
-    float *kept;               /* arena: its gradients before they are summed, to verify sums */
-    float *poisoned;           /* a batch with an injected NaN in it */
+    float *kept;               /* host: its gradients before they are summed, to verify sums */
+    float *seen;               /* host: the sums, to verify them; sums if they are the host's */
+    struct arena_ranges ranges;
+    float *poisoned; /* a batch with an injected NaN in it */
     struct due due;
     struct bucket_times *buckets; /* [n_buckets] sums over the steps after the warm-up */
     struct step_times *times;     /* of the step's record; between steps: rest */
@@ -96,6 +100,7 @@ struct trainer {
     bool dry_run;
     int n_ranks, n_threads; /* threads of each device */
     bool pinned;
+    bool on_device;      /* arenas and all computing are on devices, not on the host */
     bool shared;         /* one weight and one momentum arena for all ranks */
     bool rooted;         /* sync = reduce-broadcast: rank 0 updates for all */
     bool across;         /* buckets may come in during the next forward pass */
@@ -108,6 +113,8 @@ struct trainer {
     struct net *net;
     struct tuning *tuning;
     const struct device_ops *device;
+    void *set;                   /* on_device: of the device */
+    struct device_place *places; /* [n_ranks] on_device */
     const struct nn_ops *ops;
     struct schedule schedule, test_schedule;
     size_t *batches; /* the batch sizes that occur, descending */

@@ -22,10 +22,8 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/clock.h"
-#include "train/digest.h"
 
 void step_fail(struct step *s, enum status st)
 {
@@ -78,7 +76,7 @@ static bool end_step(struct step *s)
     double now;
 
     if (step_is_verified(s) && !r->t->shared) {
-        s->mine->digest = digest_floats(DIGEST_EMPTY, r->weights, r->t->n);
+        step_fail(s, arena_digest(r, r->weights, r->t->n, &s->mine->digest));
     }
     s->mine->final_status = r->status;
     r->times = &r->rest; /* the record is the others' now */
@@ -100,16 +98,14 @@ static bool end_step(struct step *s)
 static void save_state(struct rank *r)
 {
     if (r->saved_state != NULL) {
-        memcpy(r->saved_state, graph_state(r->graph),
-               graph_state_n(r->graph) * sizeof *r->saved_state);
+        rank_fail(r, arena_copy(r, r->saved_state, graph_state(r->graph), graph_state_n(r->graph)));
     }
 }
 
 static void restore_state(struct rank *r)
 {
     if (r->saved_state != NULL) {
-        memcpy(graph_state(r->graph), r->saved_state,
-               graph_state_n(r->graph) * sizeof *r->saved_state);
+        rank_fail(r, arena_copy(r, graph_state(r->graph), r->saved_state, graph_state_n(r->graph)));
     }
 }
 

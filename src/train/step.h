@@ -14,10 +14,11 @@ struct step {
     uint64_t number; /* from 0 */
     struct step_record *mine, *all;
     struct sgd_step sgd;
-    unsigned round; /* of the first meeting */
-    bool met;       /* the first meeting is over */
-    bool skip;      /* no update */
-    int layer;      /* in the trace: the current one, or -1 */
+    unsigned round;   /* of the first meeting */
+    bool met;         /* the first meeting is over */
+    bool skip;        /* no update */
+    bool uncollected; /* the last forward pass has a result that is not in the record */
+    int layer;        /* in the trace: the current one, or -1 */
     double layer_from_s;
 };
 

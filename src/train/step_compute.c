@@ -34,15 +34,8 @@ static void accumulate(struct rank *r, int i)
     const float *from = r->grads + p.offset;
     float *to = r->sums + p.offset;
 
-    if (r->grads == r->sums) {
-        return;
-    }
-    if (r->first_micro) {
-        memcpy(to, from, p.n * sizeof *to);
-        return;
-    }
-    for (size_t k = 0; k < p.n; k++) {
-        to[k] += from[k];
+    if (r->grads != r->sums) {
+        rank_fail(r, r->first_micro ? arena_copy(r, to, from, p.n) : arena_add(r, to, from, p.n));
     }
 }
 
@@ -92,18 +85,17 @@ static enum status after_backward(void *ctx, int i)
     return r->status;
 }
 
-static void forward(struct step *s, const struct batch *batch)
+/* What the last forward pass came to; a device gets there while the next calls are made. */
+static void collect(struct step *s)
 {
     struct rank *r = s->r;
-    const struct graph_hooks hooks = {s, before_forward, NULL};
     struct graph_result result = {0, 0, 0, 0};
 
-    s->layer = -1;
-    step_fail(s, graph_forward(r->graph, batch->x, batch->labels, batch->n, true,
-                               s->number * r->t->schedule.accum + batch->micro, &hooks, &result));
-    if (r->traced) {
-        trace_layer(s, TRACE_FORWARD);
+    if (!s->uncollected || r->status != ST_OK) {
+        return;
     }
+    s->uncollected = false;
+    step_fail(s, graph_collect(r->graph, &result));
     if (r->status != ST_OK) {
         return;
     }
@@ -114,6 +106,23 @@ static void forward(struct step *s, const struct batch *batch)
     if (!isfinite(result.loss_sum) && s->mine->nonfinite == NULL) {
         const char *layer = r->t->on_nan == ON_NAN_STOP ? graph_find_nonfinite(r->graph) : NULL;
         s->mine->nonfinite = layer == NULL ? "loss" : layer;
+    }
+}
+
+static void forward(struct step *s, const struct batch *batch)
+{
+    struct rank *r = s->r;
+    const struct graph_hooks hooks = {s, before_forward, NULL};
+
+    s->layer = -1;
+    step_fail(s, graph_forward(r->graph, batch->x, batch->labels, batch->n, true,
+                               s->number * r->t->schedule.accum + batch->micro, &hooks, NULL));
+    if (r->traced) {
+        trace_layer(s, TRACE_FORWARD);
+    }
+    s->uncollected = r->status == ST_OK;
+    if (r->place == NULL) {
+        collect(s);
     }
 }
 
@@ -136,7 +145,7 @@ static void finish_without_samples(struct step *s)
 
     due_take_all(r, true);
     if (r->first_micro) {
-        memset(r->sums, 0, r->t->n * sizeof *r->sums);
+        step_fail(s, arena_clear(r, r->sums, r->t->n));
     }
     if (r->t->cfg->comm.overlap) {
         step_post_all(s);
@@ -149,10 +158,11 @@ static void micro_batch(struct step *s, struct batch *batch)
 
     r->last_micro = batch->micro + 1 == r->t->schedule.accum;
     step_plant_faults(s, batch);
+    collect(s);
     if (batch->n > 0 && r->status == ST_OK) {
         forward(s, batch);
     }
-    if (r->last_micro && !r->t->shared) {
+    if (r->last_micro && !r->t->shared && r->place == NULL) {
         step_arrive(s);
     }
     if (r->status != ST_OK) {
@@ -199,5 +209,10 @@ void step_compute(struct step *s)
         micro_batch(s, &batch);
         now = clock_now_s();
         times->compute_s += now - ready - (times->exposed_s - exposed_s);
+    }
+    if (r->place != NULL) { /* backward is under way, and what it follows is known */
+        collect(s);
+        step_arrive(s);
+        times->compute_s += clock_now_s() - now;
     }
 }

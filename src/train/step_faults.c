@@ -35,6 +35,7 @@ static void pause_for(double seconds)
 void step_plant_faults(struct step *s, struct batch *batch)
 {
     struct rank *r = s->r;
+    const float nan = NAN;
     const struct inject *inject = &r->t->inject;
     double pause_s;
 
@@ -42,7 +43,7 @@ void step_plant_faults(struct step *s, struct batch *batch)
         return;
     }
     if (inject_due(inject, INJECT_WEIGHT, r->index, s->number)) {
-        r->weights[0] = NAN;
+        step_fail(s, arena_put(r, r->weights, &nan, 1));
         graph_params_changed(r->graph);
     }
     if (batch->n > 0 && inject_due(inject, INJECT_NAN, r->index, s->number)) {
@@ -65,16 +66,18 @@ void step_plant_faults(struct step *s, struct batch *batch)
 bool step_loses_bucket(struct step *s, size_t b)
 {
     const struct trainer *t = s->r->t;
+    float *at = &s->r->sums[t->buckets[b].offset], value;
     uint32_t bits;
-    float *value = &s->r->sums[t->buckets[b].offset];
 
     if (t->inject.n == 0) {
         return false;
     }
     if (b == 0 && inject_due(&t->inject, INJECT_CORRUPT, s->r->index, s->number)) {
-        memcpy(&bits, value, sizeof bits);
+        step_fail(s, arena_get(s->r, &value, at, 1));
+        memcpy(&bits, &value, sizeof bits);
         bits ^= UINT32_C(1) << 30; /* of the exponent: the value changes beyond any rounding */
-        memcpy(value, &bits, sizeof bits);
+        memcpy(&value, &bits, sizeof bits);
+        step_fail(s, arena_put(s->r, at, &value, 1));
     }
     return b == 0 && inject_due(&t->inject, INJECT_SKIP, s->r->index, s->number);
 }

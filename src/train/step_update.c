@@ -1,6 +1,4 @@
 /* The sums arrive and the weights change. */
-#include <math.h>
-
 #include "base/clock.h"
 #include "base/log.h"
 #include "train/step.h"
@@ -19,21 +17,15 @@ static void meet_timed(struct step *s)
     }
 }
 
-static bool all_finite(const float *v, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (!isfinite(v[i])) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* Sums are the same bits on every rank, so all of them come to the same answer. */
 static void skip_nonfinite_sums(struct step *s)
 {
-    if (s->r->t->on_nan == ON_NAN_SKIP && !s->skip && s->r->status == ST_OK &&
-        !all_finite(s->r->sums, s->r->t->n)) {
+    bool finite = true;
+
+    if (s->r->t->on_nan == ON_NAN_SKIP && !s->skip && s->r->status == ST_OK) {
+        step_fail(s, arena_is_finite(s->r, s->r->sums, s->r->t->n, &finite));
+    }
+    if (!finite) {
         s->skip = true;
         s->mine->overflow = true;
     }
@@ -143,6 +135,7 @@ void step_update(struct step *s)
     }
     if (ends_epoch(s)) { /* what may follow needs all weights, and is no part of a step */
         due_take_all(r, true);
+        step_fail(s, arena_finish(r));
     }
     r->times->compute_s += clock_now_s() - from_s - (r->times->exposed_s - exposed_s);
 }

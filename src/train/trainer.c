@@ -32,8 +32,7 @@ static void read_options(struct trainer *t)
                                                            : ON_NAN_STOP;
     t->rooted = strcmp(cfg->comm.sync, "reduce-broadcast") == 0;
     t->across = t->rooted || strcmp(cfg->comm.order, "priority") == 0;
-    t->shared = strcmp(cfg->optim.fuse, "off") != 0 && strcmp(cfg->device.type, "cpu") == 0 &&
-                !weight_fault && !t->across;
+    t->shared = strcmp(cfg->optim.fuse, "off") != 0 && !t->on_device && !weight_fault && !t->across;
     t->summary = (struct trainer_summary){
         .train_loss = NAN, .test_loss = NAN, .top1 = NAN, .top5 = NAN, .images_per_s = NAN};
 }
@@ -171,7 +170,9 @@ static enum status make_model(struct trainer *t)
     dataset_shape(t->train, shape);
     input = (struct shape){shape[0], shape[1], shape[2]};
     TRY(model_create(&t->cfg->model, input, dataset_classes(t->train), &t->net));
-    t->ops = nn_ops_find(t->cfg->device.type);
+    if (t->ops == NULL) {
+        t->ops = nn_ops_find(t->cfg->device.type);
+    }
     if (t->ops == NULL) {
         return log_fail(ST_UNSUPPORTED,
                         "this build has no devices of type '%s', [device] type, use cpu or build "
@@ -265,24 +266,20 @@ static enum status find_devices(struct trainer *t)
 {
     int n;
 
-    TRY(device_find(t->cfg->device.type, &t->device));
-    TRY(t->device->count(&n));
-    if (t->device != &device_cpu) {
-        return log_fail(ST_UNSUPPORTED,
-                        "[device] type = %s: there are %d, but training on them is not connected "
-                        "yet, see docs/gpu-results.md, set [device] type = cpu",
-                        t->device->type, n);
+    if (t->device == NULL) {
+        TRY(device_find(t->cfg->device.type, &t->device));
     }
-    return ST_OK;
+    t->on_device = t->device != &device_cpu;
+    return t->device->count(&n);
 }
 
 /* The run directory comes last, so that bad input leaves none behind. */
 static enum status build(struct trainer *t)
 {
     TRY(inject_parse(t->cfg->debug.inject, (int)t->cfg->device.count, &t->inject));
+    TRY(find_devices(t));
     read_options(t);
     TRY(check_options(t));
-    TRY(find_devices(t));
     TRY(open_data(t));
     TRY(work_plan(t));
     TRY(make_model(t));
@@ -290,6 +287,7 @@ static enum status build(struct trainer *t)
     TRY(make_topology(t));
     TRY(make_records(t));
     TRY(start_crew(t));
+    TRY(arena_open(t));
     TRY(replica_build_all(t));
     if (t->dry_run) {
         return ST_OK;
@@ -301,6 +299,13 @@ static enum status build(struct trainer *t)
 
 enum status trainer_create(const struct config *cfg, bool dry_run, struct trainer **out)
 {
+    return trainer_create_on(cfg, dry_run, NULL, NULL, out);
+}
+
+enum status trainer_create_on(const struct config *cfg, bool dry_run,
+                              const struct device_ops *device, const struct nn_ops *ops,
+                              struct trainer **out)
+{
     struct trainer *t = mem_alloc(1, sizeof *t);
     enum status st;
 
@@ -309,6 +314,8 @@ enum status trainer_create(const struct config *cfg, bool dry_run, struct traine
     }
     t->cfg = cfg;
     t->dry_run = dry_run;
+    t->device = device;
+    t->ops = ops;
     st = build(t);
     if (st == ST_NOMEM) {
         log_error("no memory for this training, use a smaller model, batch or number of devices");
@@ -328,6 +335,7 @@ void trainer_destroy(struct trainer *t)
     }
     tracing_fini(t);
     replica_release_all(t);
+    arena_close(t);
     crew_destroy(t->crew);
     meeting_fini(&t->meeting);
     rundir_destroy(t->rundir);
@@ -460,8 +468,18 @@ static void export_job(void *ctx, int rank)
     struct export *e = ctx;
 
     if (rank == e->rank) {
-        const struct rank *r = &e->t->ranks[rank];
-        e->status = graph_export(r->graph, r->weights, e->out);
+        struct rank *r = &e->t->ranks[rank];
+        float *host = r->place != NULL ? mem_alloc(e->t->n, sizeof *host) : r->weights;
+        e->status = host != NULL ? ST_OK : ST_NOMEM;
+        if (e->status == ST_OK && r->place != NULL) {
+            e->status = arena_get(r, host, r->weights, e->t->n);
+        }
+        if (e->status == ST_OK) {
+            e->status = graph_export(r->graph, host, e->out);
+        }
+        if (r->place != NULL) {
+            mem_free(host);
+        }
     }
 }
 

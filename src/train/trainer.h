@@ -26,6 +26,14 @@ struct trainer_summary {
  * (unless dry_run). `cfg` must be finished and outlive the trainer. Errors: any; logged.
  */
 MUST_CHECK enum status trainer_create(const struct config *cfg, bool dry_run, struct trainer **out);
+
+struct device_ops;
+struct nn_ops;
+
+/* The same on devices and with an op library of the caller, whatever [device] type says. */
+MUST_CHECK enum status trainer_create_on(const struct config *cfg, bool dry_run,
+                                         const struct device_ops *device, const struct nn_ops *ops,
+                                         struct trainer **out);
 void trainer_destroy(struct trainer *t); /* takes NULL and half-built trainers */
 
 /* What was built: model table, batch arithmetic, plan, memory. */

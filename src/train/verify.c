@@ -61,7 +61,7 @@ void step_keep_gradients(struct step *s, size_t b)
     const struct comm_bucket *bucket = &r->t->buckets[b];
 
     if (step_is_verified(s)) {
-        memcpy(r->kept + bucket->offset, r->sums + bucket->offset, bucket->n * sizeof *r->kept);
+        step_fail(s, arena_copy(r, r->kept + bucket->offset, r->sums + bucket->offset, bucket->n));
     }
 }
 
@@ -75,8 +75,8 @@ static void check(struct step *s)
     }
     for (size_t b = 0; b < t->n_buckets; b++) {
         const struct comm_bucket *bucket = &t->buckets[b];
-        if (!verify_sums(t->kept, t->n_ranks, s->r->sums, bucket->offset, bucket->n, found) ||
-            !verify_same(s->r->sums, t->arenas[0], bucket->offset, bucket->n, found)) {
+        if (!verify_sums(t->kept, t->n_ranks, s->r->seen, bucket->offset, bucket->n, found) ||
+            !verify_same(s->r->seen, t->ranks[0].seen, bucket->offset, bucket->n, found)) {
             return;
         }
     }
@@ -88,6 +88,12 @@ void step_verify(struct step *s)
     struct rank *r = s->r;
     bool all_in = true;
 
+    if (step_is_verified(s) && !r->t->shared) {
+        step_meet(s); /* where streams wait for sums, they are no meeting of the threads */
+    }
+    if (step_is_verified(s) && r->place != NULL && r->status == ST_OK) {
+        step_fail(s, arena_get(r, r->seen, r->sums, r->t->n));
+    }
     s->mine->sums_in = r->status == ST_OK;
     if (!step_is_verified(s) || !loop_meet(r, "the check of the sums")) {
         return;

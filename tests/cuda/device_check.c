@@ -146,6 +146,7 @@ static bool check_sgd(struct check *c)
                            .n_ranges = 3,
                            .lr = 0.5f,
                            .momentum = 0.5f,
+                           .unscale = 2.0f,
                            .nesterov = true};
     const struct kernel_place everything = {0, 1, 0, 1};
     static _Alignas(16) float hw[32768], hv[32768], hg[32768];

@@ -3,12 +3,15 @@
  * and beyond 2^32 elements.
  */
 #include <criterion/criterion.h>
+#include <float.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "device/device.h"
+#include "device/kernels/kernel_finite.h"
 #include "device/kernels/kernel_fold.h"
 #include "device/kernels/kernel_sgd.h"
 
@@ -254,7 +257,7 @@ static void sgd_all(const struct device_sgd *s, size_t n_blocks, size_t n_thread
     }
 }
 
-static void try_sgd(bool momentum, bool nesterov)
+static void try_sgd(bool momentum, bool nesterov, float unscale)
 {
     enum {
         N = 20000
@@ -272,6 +275,7 @@ static void try_sgd(bool momentum, bool nesterov)
                            .n_ranges = 5,
                            .lr = 0.5f,
                            .momentum = 0.5f,
+                           .unscale = unscale,
                            .nesterov = nesterov};
 
     for (size_t i = 0; i < N; i++) {
@@ -283,7 +287,8 @@ static void try_sgd(bool momentum, bool nesterov)
     cr_assert_eq(s.n_tiles, 1 + 3 + 2);
     sgd_all(&s, 4, 8);
     for (size_t i = 0; i < N; i++) {
-        float w0 = (float)(i % 64), v0 = (float)(i % 32) * 2.0f, d = (float)(i % 16) * 4.0f;
+        float w0 = (float)(i % 64), v0 = (float)(i % 32) * 2.0f,
+              d = unscale * (float)(i % 16) * 4.0f;
         bool in = false;
         for (size_t k = 0; k < 5; k++) {
             if (i >= ranges[k].offset && i < ranges[k].offset + ranges[k].n) {
@@ -300,9 +305,11 @@ static void try_sgd(bool momentum, bool nesterov)
 
 Test(kernels, sgd_updates_ranges_only)
 {
-    try_sgd(false, false);
-    try_sgd(true, false);
-    try_sgd(true, true);
+    for (float unscale = 1.0f; unscale > 0.2f; unscale /= 2) {
+        try_sgd(false, false, unscale);
+        try_sgd(true, false, unscale);
+        try_sgd(true, true, unscale);
+    }
 }
 
 Test(kernels, sgd_tiles_beyond_32_bits)
@@ -321,6 +328,38 @@ Test(kernels, sgd_tiles_beyond_32_bits)
     cr_assert_eq(kernel_sgd_find(ranges, 4, ranges[2].first_tile), 2);
     cr_assert_eq(kernel_sgd_find(ranges, 4, n_tiles - 2), 2);
     cr_assert_eq(kernel_sgd_find(ranges, 4, n_tiles - 1), 3);
+}
+
+/* --- finite? --- */
+
+Test(kernels, finite_finds_every_element)
+{
+    static _Alignas(16) float x[80];
+    const float bad[] = {INFINITY, -INFINITY, NAN, -NAN};
+
+    for (size_t first = 0; first < 4; first++) {
+        for (size_t n = 0; n < 70; n++) {
+            uint32_t flag = 0;
+            struct device_finite f = {.x = x + first, .n = n, .flag = &flag};
+            for (size_t i = 0; i < 80; i++) {
+                x[i] = i >= first && i < first + n ? (i % 2 ? FLT_MAX : -0.0f) : NAN;
+            }
+            for (size_t b = 0; b < 6; b++) {
+                kernel_finite(place(b / 3, 2, b % 3, 3), &f);
+            }
+            cr_assert_eq(flag, 0, "%zu from %zu", n, first);
+            for (size_t i = first; i < first + n; i++) {
+                float good = x[i];
+                x[i] = bad[i % 4];
+                flag = 0;
+                for (size_t b = 0; b < 6; b++) {
+                    kernel_finite(place(b / 3, 2, b % 3, 3), &f);
+                }
+                cr_assert_eq(flag, 1, "element %zu of %zu from %zu", i, n, first);
+                x[i] = good;
+            }
+        }
+    }
 }
 
 /* --- 16-bit floats --- */

@@ -190,9 +190,11 @@ static enum status make_events(struct cuda_job *j)
 
     j->events = mem_alloc((size_t)s->n_events, sizeof *j->events);
     j->posted = mem_alloc((size_t)j->p->n_ranks, sizeof *j->posted);
+    j->posted_s = mem_alloc((size_t)j->p->n_ranks, sizeof *j->posted_s);
     j->n_posts = mem_alloc((size_t)j->p->n_ranks, sizeof *j->n_posts);
     j->n_waits = mem_alloc((size_t)j->p->n_ranks, sizeof *j->n_waits);
-    if (j->events == NULL || j->posted == NULL || j->n_posts == NULL || j->n_waits == NULL) {
+    if (j->events == NULL || j->posted == NULL || j->posted_s == NULL || j->n_posts == NULL ||
+        j->n_waits == NULL) {
         return ST_NOMEM;
     }
     for (size_t k = 0; k < s->n_commands; k++) {
@@ -276,6 +278,7 @@ void cuda_job_fini(struct cuda_job *j)
     mem_free(j->streams);
     mem_free(j->tmp);
     mem_free(j->bases);
+    mem_free(j->posted_s);
     mem_free(j->n_posts);
     mem_free(j->n_waits);
     itinerary_destroy(j->itinerary);

@@ -34,10 +34,11 @@ struct cuda_job {
     void *graph;      /* NULL: commands are issued one by one */
 
     /* Runs, counted; kept by the engine. */
-    size_t *n_posts; /* [n_ranks] */
-    size_t *n_waits; /* [n_ranks] */
-    size_t n_runs;   /* issued */
-    int n_arrived;   /* of the next run */
+    double *posted_s; /* [n_ranks] */
+    size_t *n_posts;  /* [n_ranks] */
+    size_t *n_waits;  /* [n_ranks] */
+    size_t n_runs;    /* issued */
+    int n_arrived;    /* of the next run */
 };
 
 /* Errors: ST_NOMEM, ST_UNSUPPORTED, the device's. */

@@ -171,6 +171,7 @@ enum status engine_cuda_post(struct engine_cuda *e, int rank, size_t job, void *
         return log_fail(ST_BADARG, "rank %d posts %s of %s again, before it is done, wait for it",
                         rank, j->what, j->label);
     }
+    j->posted_s[rank] = clock_now_s();
     TRY(e->opt.device->record(e->opt.set, stream, j->posted[rank]));
     (void)pthread_mutex_lock(&e->lock);
     st = post(e, rank, j);
@@ -228,11 +229,31 @@ enum status engine_cuda_sync(struct engine_cuda *e, int rank, size_t job)
     }
 }
 
+bool engine_cuda_issued(struct engine_cuda *e, int rank, size_t job)
+{
+    const struct cuda_job *j = &e->jobs[job];
+    bool issued;
+
+    (void)pthread_mutex_lock(&e->lock);
+    issued = j->n_runs >= j->n_posts[rank];
+    (void)pthread_mutex_unlock(&e->lock);
+    return issued;
+}
+
+struct engine_times engine_cuda_last_times(const struct engine_cuda *e, int rank, size_t job)
+{
+    double s = e->jobs[job].posted_s[rank];
+
+    return (struct engine_times){s, s, s};
+}
+
 void engine_cuda_abort(struct engine_cuda *e, int rank, enum status why)
 {
     (void)pthread_mutex_lock(&e->lock);
     if (e->failed == ST_OK) {
-        log_error("rank %d cannot go on (%s), all ranks stop", rank, status_text(why));
+        if (why != ST_PEER) {
+            log_error("rank %d cannot go on (%s), all ranks stop", rank, status_text(why));
+        }
         (void)!fail(e, ST_PEER);
     }
     (void)pthread_mutex_unlock(&e->lock);

@@ -53,7 +53,13 @@ MUST_CHECK enum status engine_cuda_wait(struct engine_cuda *e, int rank, size_t 
 /* The same for the calling thread, until the job is done. */
 MUST_CHECK enum status engine_cuda_sync(struct engine_cuda *e, int rank, size_t job);
 
-/* Every post and wait fails from now on. */
+/* Would engine_cuda_wait return at once? */
+bool engine_cuda_issued(struct engine_cuda *e, int rank, size_t job);
+
+/* All three are the time of `rank`'s last post of the job. */
+struct engine_times engine_cuda_last_times(const struct engine_cuda *e, int rank, size_t job);
+
+/* Every post and wait fails from now on; logged unless why = ST_PEER. */
 void engine_cuda_abort(struct engine_cuda *e, int rank, enum status why);
 
 #endif

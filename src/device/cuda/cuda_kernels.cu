@@ -1,5 +1,6 @@
 #include "device/cuda/cuda_kernels.h"
 
+#include "device/kernels/kernel_finite.h"
 #include "device/kernels/kernel_fold.h"
 #include "device/kernels/kernel_sgd.h"
 
@@ -19,6 +20,11 @@ template <enum device_dtype D>
 static __global__ void fold_kernel(const __grid_constant__ struct device_fold f)
 {
     kernel_fold(here(), &f, D, f.redop);
+}
+
+static __global__ void finite_kernel(const __grid_constant__ struct device_finite f)
+{
+    kernel_finite(here(), &f);
 }
 
 static __global__ void sgd_kernel(const __grid_constant__ struct device_sgd s)
@@ -60,6 +66,19 @@ extern "C" cudaError_t cuda_kernels_fold(cudaStream_t stream, size_t n_blocks,
         fold_launch<DEVICE_I32>(stream, blocks, f);
         break;
     }
+    return cudaGetLastError();
+}
+
+extern "C" cudaError_t cuda_kernels_finite(cudaStream_t stream, size_t n_blocks,
+                                           const struct device_finite *f)
+{
+    struct kernel_cut cut = kernel_finite_cut(f);
+    size_t items = cut.n_vec > cut.n_single ? cut.n_vec : cut.n_single;
+
+    if (f->n == 0) {
+        return cudaSuccess;
+    }
+    finite_kernel<<<(unsigned)kernel_blocks(items, n_blocks), KERNEL_THREADS, 0, stream>>>(*f);
     return cudaGetLastError();
 }
 

@@ -22,6 +22,7 @@ const struct module_info espalier_module = {.abi = MODULE_ABI, .built_with = BUI
 
 const struct device_ops espalier_cuda_device = {
     .type = "cuda",
+    .align = 256,
     .version = version,
     .count = cuda_set_count,
     .open = cuda_set_open,
@@ -41,7 +42,10 @@ const struct device_ops espalier_cuda_device = {
     .record = cuda_stream_record,
     .wait = cuda_stream_wait,
     .done = cuda_stream_done,
+    .event_sync = cuda_stream_event_sync,
     .copy = cuda_stream_copy,
+    .clear = cuda_stream_clear,
+    .finite = cuda_stream_finite,
     .fold = cuda_stream_fold,
     .sgd = cuda_stream_sgd,
     .capture_begin = cuda_stream_capture_begin,

@@ -70,6 +70,9 @@ MUST_CHECK enum status cuda_stream_wait(void *set, void *stream, void *event);
 MUST_CHECK enum status cuda_stream_done(void *set, void *event, bool *out);
 MUST_CHECK enum status cuda_stream_copy(void *set, void *stream, void *dst, const void *src,
                                         size_t bytes);
+MUST_CHECK enum status cuda_stream_event_sync(void *set, void *event);
+MUST_CHECK enum status cuda_stream_clear(void *set, void *stream, void *p, size_t bytes);
+MUST_CHECK enum status cuda_stream_finite(void *set, void *stream, const struct device_finite *f);
 MUST_CHECK enum status cuda_stream_fold(void *set, void *stream, const struct device_fold *f);
 MUST_CHECK enum status cuda_stream_sgd(void *set, void *stream, const struct device_sgd *s);
 MUST_CHECK enum status cuda_stream_capture_begin(void *set, void *stream);

@@ -114,6 +114,13 @@ enum status cuda_stream_done(void *set, void *event, bool *out)
     return ST_OK;
 }
 
+enum status cuda_stream_event_sync(void *set, void *event)
+{
+    (void)set;
+    CUDA_TRY(cudaEventSynchronize(((const struct cuda_event *)event)->handle));
+    return ST_OK;
+}
+
 enum status cuda_stream_copy(void *set, void *stream, void *dst, const void *src, size_t bytes)
 {
     const struct cuda_stream *s = stream;
@@ -124,6 +131,29 @@ enum status cuda_stream_copy(void *set, void *stream, void *dst, const void *src
     }
     CUDA_TRY(cudaSetDevice(s->rank->device));
     CUDA_TRY(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, s->handle));
+    return ST_OK;
+}
+
+enum status cuda_stream_clear(void *set, void *stream, void *p, size_t bytes)
+{
+    const struct cuda_stream *s = stream;
+
+    (void)set;
+    if (bytes == 0) {
+        return ST_OK;
+    }
+    CUDA_TRY(cudaSetDevice(s->rank->device));
+    CUDA_TRY(cudaMemsetAsync(p, 0, bytes, s->handle));
+    return ST_OK;
+}
+
+enum status cuda_stream_finite(void *set, void *stream, const struct device_finite *f)
+{
+    const struct cuda_stream *s = stream;
+
+    (void)set;
+    CUDA_TRY(cudaSetDevice(s->rank->device));
+    CUDA_TRY(cuda_kernels_finite(s->handle, s->rank->n_blocks, f));
     return ST_OK;
 }
 

@@ -36,7 +36,7 @@ KERNEL_HOST size_t kernel_sgd_find(const struct device_range *ranges, size_t n_r
 
 KERNEL void kernel_sgd_one(const struct device_sgd *s, float decay, float *w, float *v, float g)
 {
-    float d = g + decay * *w;
+    float d = s->unscale * g + decay * *w;
 
     if (s->v != NULL) {
         float velocity = s->momentum * *v + d;

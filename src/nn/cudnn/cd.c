@@ -58,6 +58,13 @@ enum status cd_fail_blas(const struct op_node *node, cublasStatus_t e, const cha
 
 /* --- life --- */
 
+static void attach(void *lib)
+{
+    const struct cd *c = lib;
+
+    (void)!c->place->ops->use(c->place->set, c->place->rank); /* the next call shows a failure */
+}
+
 static void close_lib(void *lib)
 {
     struct cd *c = lib;
@@ -65,27 +72,24 @@ static void close_lib(void *lib)
     if (c == NULL) {
         return;
     }
-    (void)cudaSetDevice(c->device);
-    if (c->stream != NULL) {
-        (void)cudaStreamSynchronize(c->stream);
-    }
+    attach(c);
     if (c->dnn != NULL) {
         (void)cudnnDestroy(c->dnn);
     }
     if (c->blas != NULL) {
         (void)cublasLtDestroy(c->blas);
     }
-    if (c->stream != NULL) {
-        (void)cudaStreamDestroy(c->stream);
-    }
     mem_free(c);
 }
 
 static enum status fill(struct cd *c, const struct op_env *env)
 {
+    const struct device_place *p = env->place;
+
+    c->place = p;
     c->bf16 = env->compute == GRAPH_BF16;
-    TRY_CUDA(NULL, cudaGetDevice(&c->device)); /* the caller's thread works for a rank */
-    TRY_CUDA(NULL, cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking));
+    TRY(p->ops->use(p->set, p->rank));
+    c->stream = p->ops->stream_native(p->set, p->stream);
     TRY_DNN(NULL, cudnnCreate(&c->dnn));
     TRY_DNN(NULL, cudnnSetStream(c->dnn, c->stream));
     TRY_BLAS(NULL, cublasLtCreate(&c->blas));
@@ -107,11 +111,6 @@ static enum status open_lib(const struct op_env *env, void **lib)
     }
     *lib = c;
     return ST_OK;
-}
-
-static void attach(void *lib)
-{
-    (void)cudaSetDevice(((struct cd *)lib)->device);
 }
 
 /* All values alike: tensor cores want channels last. */
@@ -136,51 +135,6 @@ static void gradient(void *lib, const struct value_desc *v, size_t n, const void
     if (e != cudaSuccess && c->failed == ST_OK) {
         c->failed = cd_fail_cuda(NULL, e, "a sum of gradients");
     }
-}
-
-/* --- memory --- */
-
-static void *alloc(void *lib, size_t bytes)
-{
-    const struct cd *c = lib;
-    void *p = NULL;
-
-    if (cudaMalloc(&p, bytes > 0 ? bytes : 1) != cudaSuccess) {
-        (void)cudaGetLastError();
-        return NULL;
-    }
-    if (cudaMemsetAsync(p, 0, bytes, c->stream) != cudaSuccess) {
-        (void)cudaFree(p);
-        return NULL;
-    }
-    return p;
-}
-
-static void release(void *lib, void *p)
-{
-    (void)lib;
-    (void)cudaFree(p); /* takes NULL */
-}
-
-/* What the host reads and writes between passes; the pages move to who touches them. */
-static void *alloc_shared(void *lib, size_t bytes)
-{
-    void *p = NULL;
-
-    (void)lib;
-    if (cudaMallocManaged(&p, bytes > 0 ? bytes : 1, cudaMemAttachGlobal) != cudaSuccess) {
-        (void)cudaGetLastError();
-        return NULL;
-    }
-    return p;
-}
-
-static enum status finish(void *lib)
-{
-    struct cd *c = lib;
-
-    TRY_CUDA(NULL, cudaStreamSynchronize(c->stream));
-    return c->failed;
 }
 
 /* --- bias --- */
@@ -215,7 +169,6 @@ const struct nn_ops espalier_cuda_nn = {
     .arrange = arrange,
     .gradient = gradient,
     .attach = attach,
-    .memory = {.alloc = alloc, .alloc_shared = alloc_shared, .release = release, .finish = finish},
     .kinds =
         {
             [LAYER_INPUT] = &cd_input,

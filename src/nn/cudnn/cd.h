@@ -10,15 +10,15 @@
 
 /*
  * The op library on a GPU: convolutions are cuDNN's, matrix products cuBLASLt's, and everything
- * that is bound by memory our kernels, which fuse more. All calls go to one stream, and all memory,
- * but the caller's batch and labels, is the device's. Values are channels-last in the type of the
- * computation; parameters and their gradients are fp32.
+ * that is bound by memory our kernels, which fuse more. All calls go to the stream of the place,
+ * and all memory is its device's, but the result of a forward pass. Values are channels-last in the
+ * type of the computation; parameters and their gradients are fp32.
  */
 struct cd {
     cudnnHandle_t dnn;
     cublasLtHandle_t blas;
     cudaStream_t stream;
-    int device;
+    const struct device_place *place; /* of the stream */
     bool bf16;
     enum status failed; /* of a call that returns nothing; passed up by the next one */
 };

@@ -48,6 +48,9 @@ struct cd_args {
     const int32_t *labels;
     float *probabilities;       /* [N, C] */
     struct cd_loss_row *losses; /* [N] */
+    double *loss_sum;           /* [1] and the correct samples [1] */
+    size_t *top1, *top5;
+    size_t n_samples; /* N */
 };
 
 /* The kernels, by item: elements, channels, or samples. */
@@ -79,6 +82,7 @@ struct cd_args {
     X(norm_sums) \
     X(norm_gradient) \
     X(loss) \
+    X(loss_total) \
     X(loss_gradient)
 /* clang-format on */
 

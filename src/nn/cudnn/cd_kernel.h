@@ -446,6 +446,23 @@ KERNEL void cd_loss(const struct cd_args *a, size_t n)
     a->losses[n].better = at_label == at_label ? better : UINT32_MAX;
 }
 
+/* One item: all samples, in their order, so that the sum is always the same. */
+KERNEL void cd_loss_total(const struct cd_args *a, size_t i)
+{
+    double sum = 0.0;
+    size_t top1 = 0, top5 = 0;
+
+    (void)i;
+    for (size_t n = 0; n < a->n_samples; n++) {
+        sum += (double)a->losses[n].loss;
+        top1 += a->losses[n].better < 1;
+        top5 += a->losses[n].better < 5;
+    }
+    *a->loss_sum = sum;
+    *a->top1 = top1;
+    *a->top5 = top5;
+}
+
 /* dx[i] = scale (p - [c is the label]) */
 KERNEL void cd_loss_gradient(const struct cd_args *a, size_t i)
 {

@@ -3,25 +3,18 @@
 
 /*
  * Softmax cross-entropy; see onednn/od_loss.c for what counts as correct. The losses of the samples
- * come to the host and are added there in fp64, in their order: the one place of a pass where the
- * host waits for the device.
+ * are added on the device in fp64, in their order, and the sum is written to the host's memory, so
+ * that the host need not wait for it here.
  */
 struct loss {
     const struct cd *lib;
     const struct op_node *node;
     struct value_desc in;
-    size_t labels_bytes;      /* of what is kept, before the probabilities */
-    struct cd_loss_row *rows; /* of the host */
 };
 
 static void loss_destroy(void *op)
 {
-    struct loss *l = op;
-
-    if (l != NULL) {
-        (void)cudaFreeHost(l->rows); /* takes NULL */
-        mem_free(l);
-    }
+    mem_free(op);
 }
 
 static enum status loss_create(void *lib, const struct op_env *env, const struct op_node *node,
@@ -37,10 +30,8 @@ static enum status loss_create(void *lib, const struct op_env *env, const struct
     l->lib = lib;
     l->node = node;
     l->in = values[node->inputs[0]];
-    l->labels_bytes = cd_round(n * sizeof(int32_t));
-    TRY_CUDA(node, cudaHostAlloc((void **)&l->rows, n * sizeof *l->rows, cudaHostAllocPortable));
-    info->kept_bytes = l->labels_bytes + n * value_elements(&l->in) * sizeof(float);
-    info->scratch_bytes[0] = n * sizeof *l->rows;
+    info->kept_bytes = n * value_elements(&l->in) * sizeof(float);
+    info->scratch_bytes[0] = n * sizeof(struct cd_loss_row);
     return ST_OK;
 }
 
@@ -48,30 +39,24 @@ static struct cd_args arguments(const struct loss *l, const struct op_io *io)
 {
     return (struct cd_args){.bf16 = l->lib->bf16,
                             .out_shape = {.c = value_elements(&l->in)},
+                            .n_samples = io->n,
                             .x = io->x[0],
-                            .labels = io->kept,
-                            .probabilities = (float *)(void *)((char *)io->kept + l->labels_bytes),
+                            .labels = io->labels,
+                            .probabilities = io->kept,
                             .losses = io->scratch,
+                            .loss_sum = &io->result->loss_sum,
+                            .top1 = &io->result->top1,
+                            .top5 = &io->result->top5,
                             .scale = io->scale};
 }
 
 static enum status loss_forward(void *op, const struct op_io *io)
 {
     const struct loss *l = op;
-    cudaStream_t s = l->lib->stream;
     struct cd_args a = arguments(l, io);
 
-    TRY_CUDA(l->node, cudaMemcpyAsync(io->kept, io->labels, io->n * sizeof *io->labels,
-                                      cudaMemcpyHostToDevice, s));
-    TRY_CUDA(l->node, cd_launch(s, CD_KERNEL_loss, io->n, &a));
-    TRY_CUDA(l->node, cudaMemcpyAsync(l->rows, io->scratch, io->n * sizeof *l->rows,
-                                      cudaMemcpyDeviceToHost, s));
-    TRY_CUDA(l->node, cudaStreamSynchronize(s));
-    for (size_t i = 0; i < io->n; i++) {
-        io->result->loss_sum += (double)l->rows[i].loss;
-        io->result->top1 += l->rows[i].better < 1;
-        io->result->top5 += l->rows[i].better < 5;
-    }
+    TRY_CUDA(l->node, cd_launch(l->lib->stream, CD_KERNEL_loss, io->n, &a));
+    TRY_CUDA(l->node, cd_launch(l->lib->stream, CD_KERNEL_loss_total, 1, &a));
     return l->lib->failed;
 }
 

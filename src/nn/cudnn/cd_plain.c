@@ -71,32 +71,20 @@ static enum status backward(const struct plain *p, const struct op_io *io, enum 
     return launch(p, io, kernel, &p->in[0], &a);
 }
 
-/* --- input: the caller's batch comes to the device and changes its layout there --- */
-
-static enum status input_create(void *lib, const struct op_env *env, const struct op_node *node,
-                                const struct value_desc *values, struct op_info *info, void **op)
-{
-    TRY(plain_create(lib, env, node, values, info, op));
-    info->scratch_bytes[0] =
-        env->batches[0] * value_elements(&values[node->output]) * sizeof(float);
-    return ST_OK;
-}
+/* --- input: it changes its layout --- */
 
 static enum status input_forward(void *op, const struct op_io *io)
 {
     const struct plain *p = op;
     struct cd_args a = p->args;
-    size_t bytes = io->n * value_elements(&p->out) * sizeof(float);
 
-    TRY_CUDA(p->node,
-             cudaMemcpyAsync(io->scratch, io->x[0], bytes, cudaMemcpyHostToDevice, p->lib->stream));
-    a.x = io->scratch;
+    a.x = io->x[0];
     a.out = io->y;
     return launch(p, io, CD_KERNEL_input, &p->out, &a);
 }
 
 const struct op_kind cd_input = {
-    .create = input_create, .destroy = plain_destroy, .forward = input_forward};
+    .create = plain_create, .destroy = plain_destroy, .forward = input_forward};
 
 /* --- ReLU that stands alone, sums --- */
 
