@@ -234,25 +234,47 @@ VEC_INLINE size_t turned(size_t p)
     return 4 * of[p / 4] + of[p % 4];
 }
 
+/* Eight lines of two rows of eight, rows r and r + 8, to eight columns of sixteen. */
+VEC_INLINE void transpose(const __m512i in[8], __m512i out[8])
+{
+    const __m512i even = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13);
+    const __m512i odd = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
+    __m512i a[8], b[8];
+
+    for (int k = 0; k < 8; k += 2) {
+        a[k] = _mm512_unpacklo_epi32(in[k], in[k + 1]);
+        a[k + 1] = _mm512_unpackhi_epi32(in[k], in[k + 1]);
+    }
+    for (int k = 0; k < 8; k += 4) {
+        b[k] = _mm512_unpacklo_epi64(a[k], a[k + 2]);
+        b[k + 1] = _mm512_unpackhi_epi64(a[k], a[k + 2]);
+        b[k + 2] = _mm512_unpacklo_epi64(a[k + 1], a[k + 3]);
+        b[k + 3] = _mm512_unpackhi_epi64(a[k + 1], a[k + 3]);
+    }
+    for (int k = 0; k < 4; k++) {
+        out[k] = _mm512_permutex2var_epi64(b[k], even, b[k + 4]);
+        out[k + 4] = _mm512_permutex2var_epi64(b[k], odd, b[k + 4]);
+    }
+}
+
 static void turned_weights(const float *w, struct winograd_at at, uint32_t *u)
 {
-    uint32_t rows[WINOGRAD_POSITIONS][KERNEL_LANES][KERNEL_LANES / 2]; /* p, i, o / 2 */
-    __m512i lanes =
-        _mm512_mullo_epi32(_mm512_set1_epi32(KERNEL_LANES / 2),
-                           _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+    __m512i lines[WINOGRAD_POSITIONS][KERNEL_LANES / 2]; /* pairs of o of kernels i and i + 8 */
 
-    for (size_t i = 0; i < KERNEL_LANES; i++) {
-        v16 v[WINOGRAD_POSITIONS];
-        expand_kernel(w + i * KERNEL_LANES, v);
+    for (size_t i = 0; i < KERNEL_LANES / 2; i++) {
+        v16 low[WINOGRAD_POSITIONS], high[WINOGRAD_POSITIONS];
+        expand_kernel(w + i * KERNEL_LANES, low);
+        expand_kernel(w + (i + KERNEL_LANES / 2) * KERNEL_LANES, high);
         for (size_t p = 0; p < WINOGRAD_POSITIONS; p++) {
-            __m256bh half = _mm512_cvtneps_pbh((__m512)v[p]);
-            memcpy(rows[p][i], &half, sizeof half);
+            lines[p][i] = (__m512i)_mm512_cvtne2ps_pbh((__m512)high[p], (__m512)low[p]);
         }
     }
     for (size_t p = 0; p < WINOGRAD_POSITIONS; p++) {
         uint32_t *to = u + turned(p) * at.apart;
+        __m512i columns[KERNEL_LANES / 2];
+        transpose(lines[p], columns);
         for (size_t o = 0; o < KERNEL_LANES / 2; o++) {
-            _mm512_storeu_si512(to + o * at.step, _mm512_i32gather_epi32(lanes, &rows[p][0][o], 4));
+            _mm512_storeu_si512(to + o * at.step, columns[o]);
         }
     }
 }
@@ -331,12 +353,12 @@ VEC_INLINE void product_piece(const struct winograd_product *q, size_t first, si
     }
 }
 
-/* All rows, as many at once as there are left of 14, 8, 4, 2, 1. */
+/* All rows, 14, 8, 4 or 1 at once; few at once make each addition wait for the one before. */
 VEC_INLINE void product_of(const struct winograd_product *q, size_t vectors)
 {
     size_t r = 0;
 
-    for (; r + 14 <= q->rows; r += 14) {
+    for (; r + 14 <= q->rows && q->rows - r != 16; r += 14) {
         product_piece(q, r, 14, vectors);
     }
     for (; r + 8 <= q->rows; r += 8) {

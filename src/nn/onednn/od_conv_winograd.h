@@ -7,7 +7,7 @@
 /*
  * One pass of a 3x3 convolution with stride 1 on blocked bf16 values by Winograd's F(2x2, 3x3)
  * (kernels/winograd.h). Tile rows of the batch, all samples one after the other, are taken a block
- * at a time, so that transformed values and products stay in a core's own cache.
+ * at a time, so that what is worked on stays in a core's own cache.
  */
 struct conv_winograd {
     struct value_desc from, to; /* where windows and tiles are */
@@ -15,7 +15,8 @@ struct conv_winograd {
     size_t n, pad;
     bool relu;
     size_t tile_rows, tiles; /* of one sample, of one tile row */
-    size_t block;            /* tile rows that are transformed at once */
+    size_t block;            /* tile rows that are worked on at once */
+    bool whole;              /* what is summed over is transformed at once, not a block at a time */
     size_t n_slices;         /* threads */
 };
 
