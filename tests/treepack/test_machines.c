@@ -203,6 +203,98 @@ Test(machines, exact_plans_of_many_dies_are_shallow)
     cr_assert_eq(mem_live(), 0);
 }
 
+/* `boxes` boxes of `size` devices around a switch; every device has a port into one of `planes`
+ * networks. */
+static struct topo *cluster(int boxes, int size, int planes)
+{
+    size_t room = 1 << 18, n = 0;
+    char *text = mem_alloc(room, 1);
+    struct topo *t;
+
+    n += (size_t)snprintf(text + n, room - n, "topology cluster\n");
+    for (int b = 0; b < boxes; b++) {
+        n += (size_t)snprintf(text + n, room - n, "switch s%d\n", b);
+        for (int i = 0; i < size; i++) {
+            n += (size_t)snprintf(text + n, room - n, "device d%d.%d\nnic n%d.%d\n", b, i, b, i);
+        }
+    }
+    for (int i = 0; i < planes; i++) {
+        n += (size_t)snprintf(text + n, room - n, "net net%d\n", i);
+    }
+    for (int b = 0; b < boxes; b++) {
+        for (int i = 0; i < size; i++) {
+            n += (size_t)snprintf(text + n, room - n,
+                                  "link d%d.%d s%d 9 GB/s\nlink d%d.%d n%d.%d 1 GB/s\n"
+                                  "link n%d.%d net%d 1 GB/s\n",
+                                  b, i, b, b, i, b, i, b, i, i % planes);
+        }
+    }
+    cr_assert_lt(n, room);
+    cr_assert_eq(topo_parse("cluster", text, n, &t), ST_OK);
+    mem_free(text);
+    return t;
+}
+
+/* One hop into the first box, then two for each level of boxes, and some inside the root's. */
+static int depth_of_levels(int boxes, int fan)
+{
+    int depth = 6, reached = 1;
+
+    for (int level = fan; fan > 1 && reached < boxes - 1; level *= fan) {
+        reached += level;
+        depth += 2;
+    }
+    return fan > 1 ? depth : 2 * boxes + 2;
+}
+
+Test(machines, broadcasts_over_many_boxes_are_shallow)
+{
+    static const int sizes[][3] = {{3, 8, 1}, {7, 4, 1},  {9, 8, 2},  {17, 4, 2},
+                                   {9, 2, 1}, {30, 3, 1}, {10, 4, 4}, {40, 8, 1}};
+
+    for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
+        int boxes = sizes[k][0], size = sizes[k][1], planes = sizes[k][2];
+        struct topo *t = cluster(boxes, size, planes);
+        for (int reversed = 0; reversed < 2; reversed++) {
+            struct solve_request q = {
+                .kind = SOLVE_BROADCAST, .reversed = reversed == 1, .root = size + 1};
+            struct solution s;
+            cr_assert_eq(solve(t, &q, &s), ST_OK);
+            const struct packing *p = reversed == 1 ? &s.up : &s.down;
+            const struct lattice *l = reversed == 1 ? s.up_l : s.down_l;
+            cr_assert_float_eq(lattice_rate(s.whole, s.rate), 1e9 * size, 1.0);
+            cr_assert_eq(p->n, (size_t)size);
+            for (size_t i = 0; i < p->n; i++) {
+                cr_assert_leq(packing_depth(p, l, i), depth_of_levels(boxes, size / planes),
+                              "%d boxes of %d, %d planes", boxes, size, planes);
+            }
+            check_loads(t, &s);
+            solution_fini(&s);
+        }
+        topo_destroy(t);
+        cr_assert_eq(mem_live(), 0);
+    }
+}
+
+Test(machines, a_broadcast_over_boxes_without_memory_does_not_leak)
+{
+    struct topo *t = cluster(6, 3, 1);
+    struct solve_request q = {.kind = SOLVE_BROADCAST};
+    size_t live = mem_live();
+    enum status st = ST_NOMEM;
+
+    for (size_t k = 1; st != ST_OK; k++) {
+        struct solution s = {0};
+        mem_fail_at(k);
+        st = solve(t, &q, &s);
+        mem_fail_at(0);
+        cr_assert(st == ST_OK || st == ST_NOMEM, "%s", status_text(st));
+        solution_fini(&s);
+        cr_assert_eq(mem_live(), live, "failure %zu leaks", k);
+    }
+    topo_destroy(t);
+}
+
 Test(machines, every_failing_allocation_is_reported_without_a_leak)
 {
     static const char *const texts[] = {

@@ -29,7 +29,7 @@ static enum status try_fat(const struct topo *t, struct solve_request q, struct 
     q.how = (struct pack_how){.order = PACK_SHALLOW};
     q.spread = 1;
     TRY(try_one(t, &q, p));
-    q.how.cut = t->n_devices > CHOOSE_SMALL;
+    q.how.cut = t->n_devices > SOLVE_SMALL;
     q.spread = 4;
     TRY(try_one(t, &q, p));
     q.how = (struct pack_how){.order = PACK_FEW};
@@ -157,7 +157,7 @@ static enum status try_all(const struct topo *t, struct solve_request *q, int64_
         return try_few(t, *q, p);
     }
     if (trees <= MANY_TREES) {
-        return t->n_devices > CHOOSE_SMALL ? try_one(t, q, p) : try_many(t, *q, p);
+        return t->n_devices > SOLVE_SMALL ? try_one(t, q, p) : try_many(t, *q, p);
     }
     TRY(try_fat(t, *q, p));
     return try_fixed(t, q, p);

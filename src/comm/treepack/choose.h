@@ -3,10 +3,6 @@
 
 #include "comm/treepack/solve.h"
 
-enum {
-    CHOOSE_SMALL = 16 /* devices up to which many ways are tried */
-};
-
 /* A solution and what it costs. */
 struct candidate {
     struct solution solution;

@@ -105,7 +105,7 @@ enum status pareto_offer(struct pareto *p, struct solution *s, size_t most, bool
 
 static double cost(const struct candidate *c, double n_bytes, double alpha_s)
 {
-    bool small = c->solution.whole->n_dev <= CHOOSE_SMALL;
+    bool small = c->solution.whole->n_dev <= SOLVE_SMALL;
     double depth = small ? c->depth : c->mean_depth;
     double steady = sqrt(n_bytes / c->rate_bytes_per_s), fill = sqrt(alpha_s * depth);
     size_t starts = small ? c->n_trees : c->n_per_root;

@@ -8,6 +8,7 @@
 #include "comm/treepack/coupled.h"
 #include "comm/treepack/direct.h"
 #include "comm/treepack/fixed.h"
+#include "comm/treepack/relay.h"
 #include "comm/treepack/split.h"
 
 void solution_fini(struct solution *s)
@@ -91,6 +92,14 @@ static enum status solve_broadcast(const struct solve_request *q, struct solutio
     if (q->fixed_k > 0) {
         TRY(fixed_pack(s->whole, q, demand, &s->down_l, &s->down, &s->rate));
         return ST_OK;
+    }
+    if (s->whole->n_dev > SOLVE_SMALL && s->whole->n > s->whole->n_dev) {
+        bool found;
+        TRY(relay_pack(s->whole, q->root, &s->bound, &found, &s->down_l, &s->down));
+        if (found) {
+            s->rate = s->bound.rate;
+            return ST_OK;
+        }
     }
     units = solve_keep_part(q, s->bound.rate.num, &by);
     if (s->whole->n == s->whole->n_dev + 1 && q->how.order == PACK_SHALLOW &&

@@ -11,6 +11,10 @@ enum solve_kind {
     SOLVE_ALLREDUCE, /* trees up and down, roots free */
 };
 
+enum {
+    SOLVE_SMALL = 16 /* devices up to which many ways are tried */
+};
+
 struct solve_request {
     enum solve_kind kind;
     bool reversed; /* reduce instead of broadcast, reduce-scatter instead of allgather */

@@ -1,6 +1,7 @@
 #include "base/mem.h"
 #include "comm/treepack/boxes.h"
 #include "comm/treepack/fixed.h"
+#include "comm/treepack/relay.h"
 #include "comm/treepack/solve.h"
 
 static bool is_direct(const struct lattice *l, const struct topo *t, int *rev)
@@ -13,6 +14,9 @@ static enum status count_on(const struct topo *t, const struct lattice *l,
 {
     struct bound b = {0};
     struct frac each;
+    struct lattice *used = NULL;
+    struct packing p;
+    bool found = false;
     enum status st = ST_OK;
 
     *trees = 1;
@@ -22,21 +26,21 @@ static enum status count_on(const struct topo *t, const struct lattice *l,
     if (q->kind == SOLVE_BROADCAST) {
         TRY(bound_broadcast(l, q->root, &b));
         *trees = b.rate.num;
+        if (l->n_dev > SOLVE_SMALL && l->n > l->n_dev) {
+            st = relay_pack(l, q->root, &b, &found, &used, &p);
+        }
     } else {
-        struct lattice *used = NULL;
-        struct packing p;
-        bool found = false;
         TRY(bound_allgather(l, &b));
         each = frac_make(b.rate.num, b.rate.den * l->n_dev);
         *trees = each.num * l->n_dev;
         if (l->n > l->n_dev) {
             st = boxes_pack(l, &b, &found, &used, &p);
         }
-        if (found) {
-            *trees = 0;
-            lattice_destroy(used);
-            packing_fini(&p);
-        }
+    }
+    if (found) {
+        *trees = 0;
+        lattice_destroy(used);
+        packing_fini(&p);
     }
     bound_fini(&b);
     return st;
