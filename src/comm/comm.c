@@ -41,6 +41,11 @@ static enum status check_args(const struct comm_args *a)
         return log_fail(ST_INPUT, "[comm] fabric_scale = %g must be above 0, 1 is real time",
                         cfg->fabric_scale);
     }
+    if (a->sink.take != NULL &&
+        (a->kind != COMM_ALLREDUCE || strcmp(cfg->fabric, "emulate") == 0)) {
+        return log_fail(ST_BADARG,
+                        "only allreduce with [comm] fabric = memory has a sink for sums");
+    }
     if (strcmp(cfg->buckets, "merge") == 0) {
         return log_fail(ST_UNSUPPORTED,
                         "[comm] buckets = merge is not supported yet, use size, layer or one");

@@ -36,6 +36,17 @@ enum comm_kind {
     COMM_BROADCAST, /* all end with what the root had */
 };
 
+/*
+ * Takes the sums of an allreduce instead of the arenas: elements [first, first + n) of the arena,
+ * (parts[0] + parts[1]) + ..., each once a step, when all ranks have posted the bucket. Several
+ * threads may be in it with different ranges. All ranges of a bucket are through once every rank
+ * has waited for it.
+ */
+struct comm_sink {
+    void (*take)(void *ctx, size_t first, size_t n, const float *const *parts, int n_parts);
+    void *ctx; /* take NULL: there is no sink */
+};
+
 struct comm_args {
     const struct config_comm *cfg;
     const struct topo *topo; /* n_devices = n_ranks; must outlive the communicator */
@@ -46,8 +57,9 @@ struct comm_args {
     const struct comm_bucket *buckets;
     size_t n_buckets;
     enum comm_kind kind;
-    int root;   /* of a reduce or broadcast */
-    bool timed; /* comm_last_times works */
+    int root;              /* of a reduce or broadcast */
+    bool timed;            /* comm_last_times works */
+    struct comm_sink sink; /* allreduce in memory only; what is left in the arenas means nothing */
 };
 
 struct comm_times {

@@ -123,6 +123,22 @@ static enum status make_choices(struct comm_parts *p, const struct comm_args *a)
     return read_or_make(p, a);
 }
 
+static void take(void *ctx, size_t first, size_t n, const float *const *parts, int n_parts)
+{
+    const struct comm_part *part = ctx;
+
+    part->sink.take(part->sink.ctx, part->offset + first, n, parts, n_parts);
+}
+
+static enum status make_program(const struct comm_parts *p, struct comm_part *part,
+                                const struct program_spec *spec)
+{
+    const struct program_sink sink = {take, part};
+
+    return part->sink.take == NULL ? auto_program(part->plan, spec, &p->model, &part->program)
+                                   : program_create_sink(part->plan, spec, &sink, &part->program);
+}
+
 static enum status part_init(struct comm_parts *p, const struct comm_args *a, size_t b)
 {
     const struct comm_bucket *bucket = &a->buckets[b];
@@ -131,6 +147,8 @@ static enum status part_init(struct comm_parts *p, const struct comm_args *a, si
     const struct comm_choice *choice = p->choices;
 
     part->bytes = bucket->n * sizeof(float);
+    part->sink = a->sink;
+    part->offset = bucket->offset;
     while (choice->bytes < part->bytes) {
         choice++;
     }
@@ -144,7 +162,7 @@ static enum status part_init(struct comm_parts *p, const struct comm_args *a, si
         part->buffers[r].out = a->arenas[r] + bucket->offset;
         part->buffers[r].in = part->buffers[r].out;
     }
-    TRY(auto_program(part->plan, &spec, &p->model, &part->program));
+    TRY(make_program(p, part, &spec));
     TRY(program_check(part->program, part->plan));
     return cost_predict(part->program, &p->model, &part->predicted_s);
 }

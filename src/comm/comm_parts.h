@@ -7,6 +7,8 @@
 
 /* The plans and programs of a communicator: everything that is made before anything runs. */
 struct comm_part { /* of one bucket */
+    struct comm_sink sink;
+    size_t offset; /* of the bucket in the arena */
     const struct plan *plan;
     struct program *program;
     struct program_buffers *buffers; /* [n_nodes] */

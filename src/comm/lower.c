@@ -194,6 +194,16 @@ static enum status emit_lists(struct lower *l, struct program_op *ops, size_t n_
     return ST_OK;
 }
 
+/* The last operation of the way up: its result leaves the program. */
+static void sink_last(struct program *p)
+{
+    struct program_op *op = &p->ops[p->n_ops - 1];
+
+    p->n_refs -= (size_t)op->n_dst;
+    op->n_dst = 0;
+    op->sinks = true;
+}
+
 enum status lower_tree(struct lower *l, const struct tree *t, struct program_tree *out)
 {
     struct program *p = l->p;
@@ -204,6 +214,9 @@ enum status lower_tree(struct lower *l, const struct tree *t, struct program_tre
         for (n = 1; k + n < l->n_drafts && joins(l, &l->drafts[k], &l->drafts[k + n]); n++) {
         }
         TRY(emit_op(l, &l->drafts[k], n));
+    }
+    if (p->sink.take != NULL) {
+        sink_last(p);
     }
     out->n_ops = p->n_ops - out->op;
     for (size_t i = 0; i < out->n_ops; i++) {

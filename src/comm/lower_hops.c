@@ -110,7 +110,7 @@ static void draft_up(struct lower *l, const struct tree *t)
         }
         if (v == t->root && n > 1) {
             l->drafts[l->n_drafts - 1].finish = l->p->spec.redop == REDOP_MEAN && l->p->n_ranks > 1;
-        } else if (v == t->root && !lower_same(own, sum)) {
+        } else if (v == t->root && (!lower_same(own, sum) || l->p->sink.take != NULL)) {
             push_copy(l, v, own, sum, NULL); /* alone */
         }
     }
@@ -142,7 +142,7 @@ void lower_hops(struct lower *l, const struct tree *t)
     if (t->up != NULL) {
         draft_up(l, t);
     }
-    if (t->down != NULL) {
+    if (t->down != NULL && l->p->sink.take == NULL) {
         draft_down(l, t);
     }
 }

@@ -1,5 +1,7 @@
 #include "comm/program.h"
 
+#include <assert.h>
+
 #include "base/mem.h"
 #include "comm/lower.h"
 #include "comm/share.h"
@@ -65,8 +67,8 @@ static enum status fill(struct lower *l, const struct plan *plan, struct program
     return ST_OK;
 }
 
-enum status program_create(const struct plan *plan, const struct program_spec *spec,
-                           struct program **out)
+enum status program_create_sink(const struct plan *plan, const struct program_spec *spec,
+                                const struct program_sink *sink, struct program **out)
 {
     struct program *p = mem_alloc(1, sizeof *p);
     struct lower l = {0};
@@ -75,7 +77,10 @@ enum status program_create(const struct plan *plan, const struct program_spec *s
     if (p == NULL) {
         return ST_NOMEM;
     }
+    assert(sink->take == NULL || (plan->collective == COLL_ALLREDUCE && spec->in_place &&
+                                  spec->dtype == DTYPE_F32 && spec->redop == REDOP_SUM));
     p->spec = *spec;
+    p->sink = *sink;
     p->collective = plan->collective;
     p->n_ranks = plan->n_ranks;
     p->n_nodes = plan->n_nodes;
@@ -96,6 +101,12 @@ enum status program_create(const struct plan *plan, const struct program_spec *s
     }
     *out = p;
     return ST_OK;
+}
+
+enum status program_create(const struct plan *plan, const struct program_spec *spec,
+                           struct program **out)
+{
+    return program_create_sink(plan, spec, &(struct program_sink){.take = NULL}, out);
 }
 
 void program_destroy(struct program *p)

@@ -40,6 +40,7 @@ struct program_op {
     int n_deps;              /* operations and posts that it waits for */
     const struct path *path; /* links that its data cross, in the plan; NULL if none or fused */
     bool finish;
+    bool sinks; /* its result goes to the program's sink; n_dst is 0 */
 };
 
 struct program_tree {
@@ -58,8 +59,24 @@ struct program_spec {
     size_t chunk_bytes; /* 0: the plan's, or a default */
 };
 
+/*
+ * Takes the sums of an allreduce where they arise, at the roots of the trees, instead of handing
+ * them back to the ranks: elements [first, first + n) of the message are (parts[0] + parts[1]) +
+ * ... of n_parts arrays of n elements. Every element comes exactly once in a run, after all ranks
+ * have given their buffers; ranges may come at the same time from several threads.
+ */
+struct program_sink {
+    void (*take)(void *ctx, size_t first, size_t n, const float *const *parts, int n_parts);
+    void *ctx; /* take NULL: there is no sink */
+};
+
+enum {
+    PROGRAM_PARTS = 8 /* at most, of a sink */
+};
+
 struct program {
     struct program_spec spec;
+    struct program_sink sink;
     enum collective collective;
     int n_ranks, n_nodes;
     struct program_tree *trees;
@@ -81,6 +98,14 @@ struct program {
 MUST_CHECK enum status program_create(const struct plan *plan, const struct program_spec *spec,
                                       struct program **out);
 void program_destroy(struct program *p); /* takes NULL */
+
+/*
+ * The same up to the roots of the trees, where `sink` takes the sums: no rank gets a result, and
+ * what is left in the buffers means nothing. The order of additions is that of the program without
+ * a sink. The plan must be of an allreduce; the spec in place, DTYPE_F32 and REDOP_SUM.
+ */
+MUST_CHECK enum status program_create_sink(const struct plan *plan, const struct program_spec *spec,
+                                           const struct program_sink *sink, struct program **out);
 
 /*
  * Prove by symbolic execution that every legal order leaves in every rank's result each
@@ -114,6 +139,7 @@ struct program_call {
     struct fold_args args;
     fold_fn *fold; /* NULL: copy */
     size_t elem_bytes;
+    const struct program *sink; /* the result goes to this program's sink; NULL: to memory */
 };
 
 struct program_call program_prepare(const struct program *p, const uintptr_t *bases, size_t tree,

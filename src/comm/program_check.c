@@ -16,8 +16,9 @@ struct check {
     const struct program *p;
     const struct plan *plan;
     size_t tree;
-    int *value;  /* [n_nodes, N_BUFS, n_ranks + 1]: counts, then divisions; -1: never written */
-    int *result; /* [n_ranks + 1] */
+    int *value;    /* [n_nodes, N_BUFS, n_ranks + 1]: counts, then divisions; -1: never written */
+    int *result;   /* [n_ranks + 1] */
+    size_t n_sunk; /* results that went to the sink */
     uint64_t *before; /* [n_ops] rows: what is known to happen before each operation */
     size_t row;
 };
@@ -164,7 +165,22 @@ static void set_initial(const struct check *c, const struct tree *t)
     }
 }
 
-static enum status execute(struct check *c, size_t i)
+/* What a rank of the tree must hold in its result at the end, or the sink gets. */
+static bool expected(const struct check *c, const struct tree *t, const int *x)
+{
+    bool sum = collective_has_up(c->p->collective);
+    int n_ranks = c->p->n_ranks;
+    bool divide = sum && c->p->spec.redop == REDOP_MEAN && n_ranks > 1;
+
+    for (int r = 0; r < n_ranks; r++) {
+        if (x[r] != (sum || r == t->root ? 1 : 0)) {
+            return false;
+        }
+    }
+    return x[n_ranks] == (divide ? 1 : 0);
+}
+
+static enum status execute(struct check *c, const struct tree *t, size_t i)
 {
     const struct program_op *op = op_at(c, i);
     int n_ranks = c->p->n_ranks;
@@ -180,26 +196,17 @@ static enum status execute(struct check *c, size_t i)
         }
     }
     c->result[n_ranks] += op->finish;
+    if (op->sinks) {
+        c->n_sunk++;
+        return expected(c, t, c->result)
+                   ? ST_OK
+                   : bad(c, "the sink does not get each contribution exactly once", i);
+    }
     for (size_t k = op->dst; k < op->dst + (size_t)op->n_dst; k++) {
         memcpy(value_of(c, c->p->refs[k].node, c->p->refs[k].buf), c->result,
                ((size_t)n_ranks + 1) * sizeof *c->result);
     }
     return ST_OK;
-}
-
-/* What rank `v` must hold in its result at the end. */
-static bool expected(const struct check *c, const struct tree *t, const int *x)
-{
-    bool sum = collective_has_up(c->p->collective);
-    int n_ranks = c->p->n_ranks;
-    bool divide = sum && c->p->spec.redop == REDOP_MEAN && n_ranks > 1;
-
-    for (int r = 0; r < n_ranks; r++) {
-        if (x[r] != (sum || r == t->root ? 1 : 0)) {
-            return false;
-        }
-    }
-    return x[n_ranks] == (divide ? 1 : 0);
 }
 
 static enum status check_results(struct check *c, const struct tree *t)
@@ -222,6 +229,11 @@ static enum status check_results(struct check *c, const struct tree *t)
     return ST_OK;
 }
 
+static enum status check_sink(struct check *c)
+{
+    return c->n_sunk == 1 ? ST_OK : bad(c, "the sink does not get one result", c->n_sunk);
+}
+
 static enum status check_trees(struct check *c)
 {
     TRY(check_tiling(c));
@@ -229,11 +241,12 @@ static enum status check_trees(struct check *c)
         const struct tree *t = &c->plan->trees[c->tree];
         TRY(close_order(c));
         set_initial(c, t);
+        c->n_sunk = 0;
         for (size_t i = 0; i < c->p->trees[c->tree].n_ops; i++) {
             TRY(check_conflicts(c, i));
-            TRY(execute(c, i));
+            TRY(execute(c, t, i));
         }
-        TRY(check_results(c, t));
+        TRY(c->p->sink.take != NULL ? check_sink(c) : check_results(c, t));
     }
     return ST_OK;
 }

@@ -1,6 +1,10 @@
 #include "comm/program.h"
 #include "comm/share.h"
 
+enum {
+    SINK_BLOCK = 512 /* elements */
+};
+
 /* Rank r's block of the message in reduce-scatter and allgather. */
 static size_t block(const struct program *p, int rank, size_t *n)
 {
@@ -72,6 +76,40 @@ static bool overlaps(const struct fold_args *a)
     return false;
 }
 
+/* Too many parts are added up first, block by block in the nearest cache. */
+static void sink_sums(const struct program *p, struct fold_args *a)
+{
+    _Alignas(64) float sums[SINK_BLOCK];
+    const float *parts = sums;
+    const size_t first = a->first, n = a->n;
+
+    a->n_dst = 1;
+    for (size_t done = 0; done < n; done += a->n) {
+        uintptr_t dst;
+        a->first = first + done;
+        a->n = n - done < SINK_BLOCK ? n - done : SINK_BLOCK;
+        dst = (uintptr_t)sums - a->first * sizeof(float);
+        a->dst = &dst;
+        p->fold(a);
+        p->sink.take(p->sink.ctx, a->first, a->n, &parts, 1);
+    }
+}
+
+static void run_sink(const struct program *p, const struct fold_args *args)
+{
+    const float *parts[PROGRAM_PARTS];
+    struct fold_args a = *args;
+
+    if (a.n_src > PROGRAM_PARTS) {
+        sink_sums(p, &a);
+        return;
+    }
+    for (int k = 0; k < a.n_src; k++) {
+        parts[k] = (const float *)(a.src[k] + a.first * sizeof(float));
+    }
+    p->sink.take(p->sink.ctx, a.first, a.n, parts, a.n_src);
+}
+
 struct program_call program_prepare(const struct program *p, const uintptr_t *bases, size_t tree,
                                     size_t chunk, size_t op)
 {
@@ -83,14 +121,18 @@ struct program_call program_prepare(const struct program *p, const uintptr_t *ba
                           .divisor = o->finish ? p->n_ranks : 0};
 
     a.first = program_chunk(p, tree, chunk, &a.n);
-    a.stream = p->stream && !overlaps(&a);
-    return (struct program_call){a, a.n_src == 1 && a.divisor == 0 ? NULL : p->fold,
-                                 dtype_bytes(p->spec.dtype)};
+    a.stream = p->stream && o->n_dst > 0 && !overlaps(&a);
+    return (struct program_call){.args = a,
+                                 .fold = a.n_src == 1 && a.divisor == 0 ? NULL : p->fold,
+                                 .elem_bytes = dtype_bytes(p->spec.dtype),
+                                 .sink = o->sinks ? p : NULL};
 }
 
 void program_call(const struct program_call *c)
 {
-    if (c->fold == NULL) {
+    if (c->sink != NULL) {
+        run_sink(c->sink, &c->args);
+    } else if (c->fold == NULL) {
         fold_copy(&c->args, c->elem_bytes);
     } else {
         c->fold(&c->args);

@@ -33,6 +33,18 @@ void sgd_update(const struct sgd_step *s, bool decay, float *w, float *v, const 
 void sgd_update_ranges(const struct sgd_step *s, const struct sgd_range *ranges, size_t n_ranges,
                        size_t offset, size_t n, float *w, float *v, const float *g);
 
+/* A gradient that is still to be added up: elements [offset, offset + n) of the arena are
+ * (parts[0] + parts[1]) + ... of n_parts >= 1 arrays of n elements. */
+struct sgd_sum {
+    size_t offset, n;
+    const float *const *parts;
+    int n_parts;
+};
+
+/* As sgd_update_ranges, with the bits of adding up first. w and v are whole arenas. */
+void sgd_update_sum(const struct sgd_step *s, const struct sgd_range *ranges, size_t n_ranges,
+                    const struct sgd_sum *sum, float *w, float *v);
+
 /*
  * The learning rate of step `step` (0-based): policy and warm-up of the config over
  * `steps_per_epoch` and `total_steps`. With cfg->scale_lr the base rate is multiplied by `n_ranks`,

@@ -68,10 +68,12 @@ static void describe_optimizer(const struct trainer *t, FILE *out)
     fprintf(out, "optimizer         SGD, momentum %s%s, weight decay %s%s\n",
             text(o->momentum, momentum), o->nesterov ? " (Nesterov)" : "",
             text(o->weight_decay, decay), o->decay_norm_bias ? "" : " (not on norms and biases)");
-    fprintf(out, "weights           %s\n",
+    fprintf(out, "weights           %s, %s%s\n",
             t->n_ranks == 1 ? "of one device"
-            : t->shared     ? "shared by the devices, each updates its part"
-                            : "replicated on every device");
+            : t->shared     ? "shared by the devices"
+                            : "replicated on every device",
+            t->fused ? "updated where the sums arise" : "not updated where the sums arise: ",
+            t->fused ? "" : t->not_fused);
 }
 
 void describe_table(const struct trainer *t, FILE *out)

@@ -198,6 +198,9 @@ static enum status make_comm(struct trainer *t)
                               .timed = true,
                               .kind = t->rooted ? COMM_REDUCE : COMM_ALLREDUCE,
                               .root = 0};
+    if (t->fused) {
+        args.sink = (struct comm_sink){fuse_take, t};
+    }
     TRY(comm_create(&args, &t->comm));
     if (!t->rooted) {
         return ST_OK;

@@ -100,12 +100,14 @@ struct trainer {
     bool dry_run;
     int n_ranks, n_threads; /* threads of each device */
     bool pinned;
-    bool on_device;      /* arenas and all computing are on devices, not on the host */
-    bool shared;         /* one weight and one momentum arena for all ranks */
-    bool rooted;         /* sync = reduce-broadcast: rank 0 updates for all */
-    bool across;         /* buckets may come in during the next forward pass */
-    struct trace *trace; /* NULL: none */
-    int *layer_of;       /* [graph_n_params] of the names in the trace */
+    bool on_device;        /* arenas and all computing are on devices, not on the host */
+    bool shared;           /* one weight and one momentum arena for all ranks */
+    bool fused;            /* the reduction updates them where the sums arise */
+    const char *not_fused; /* why not */
+    bool rooted;           /* sync = reduce-broadcast: rank 0 updates for all */
+    bool across;           /* buckets may come in during the next forward pass */
+    struct trace *trace;   /* NULL: none */
+    int *layer_of;         /* [graph_n_params] of the names in the trace */
     enum on_nan on_nan;
     struct inject inject;
 
@@ -141,6 +143,12 @@ struct trainer {
     struct rundir *rundir;
     struct progress progress;
 
+    /* Fused: what the update of this step needs, by rank 0 before its first post. */
+    struct {
+        struct sgd_step sgd;
+        const struct step_record *all;
+    } update;
+
     /* Written by every rank in its own slot, read by all after a meeting. */
     struct step_record *records[2];  /* [n_ranks] by parity of the step */
     struct eval_record *evals;       /* [n_ranks] */
@@ -165,6 +173,15 @@ MUST_CHECK enum status work_begin(struct trainer *t);
 
 /* Steps, the schedule of the test images, and all batch sizes. Errors: ST_NOMEM. */
 MUST_CHECK enum status work_plan(struct trainer *t);
+
+/* --- the update inside the reduction (fuse.c) */
+
+/* Decide on sharing and fusing by the config. Errors: ST_INPUT with the reason where [optim] fuse =
+ * on cannot be had. */
+MUST_CHECK enum status fuse_decide(struct trainer *t);
+
+/* The sink of the communicator. */
+void fuse_take(void *trainer, size_t first, size_t n, const float *const *parts, int n_parts);
 
 /* --- replicas (replica.c) */
 

@@ -13,6 +13,9 @@
  * weights any more, and each rank then updates its part of every bucket. With weights of its own a
  * rank updates a bucket as soon as its sum is there.
  *
+ * With the update inside the reduction (fuse.c) all ranks have come to the first meeting before
+ * they post, so that whoever adds up a bucket knows what becomes of the step.
+ *
  * With order = priority and weights of its own a rank does not wait for the sums at the end of the
  * step, but in the next forward pass, for each layer's when it is needed; whether the step counts
  * has been agreed on in the first meeting by then. A sum that does not come is an error of the next
@@ -125,7 +128,7 @@ bool step_run(struct rank *r, uint64_t number)
     struct trainer *t = r->t;
     const struct config_optim *optim = &t->cfg->optim;
     struct step_record *all = t->records[number % 2];
-    struct step s = {.r = r, .number = number, .mine = &all[r->index], .all = all};
+    struct step s = {.r = r, .number = number, .mine = &all[r->index], .all = all, .held = -1};
 
     *s.mine = (struct step_record){.status = ST_OK};
     r->times = &s.mine->times;
@@ -137,6 +140,10 @@ bool step_run(struct rank *r, uint64_t number)
         .weight_decay = (float)optim->weight_decay,
         .nesterov = optim->nesterov,
     };
+    if (r->index == 0) {
+        t->update.sgd = s.sgd;
+        t->update.all = all;
+    }
     step_fail(&s, r->pending);
     save_state(r);
     step_compute(&s);

@@ -18,6 +18,7 @@ struct step {
     bool met;         /* the first meeting is over */
     bool skip;        /* no update */
     bool uncollected; /* the last forward pass has a result that is not in the record */
+    int held;         /* fused: a bucket that is complete, and posted with the next layer; or -1 */
     int layer;        /* in the trace: the current one, or -1 */
     double layer_from_s;
 };

@@ -67,6 +67,30 @@ static enum status before_forward(void *ctx, int i)
     return r->status;
 }
 
+/*
+ * All gradients of bucket `b` are there. Where the reduction updates the weights at once, it must
+ * wait for this layer's backward pass to its inputs, which reads them and comes after the hook.
+ */
+static void complete(struct step *s, int b)
+{
+    if (!s->r->t->cfg->comm.overlap) {
+        return;
+    }
+    if (s->r->t->fused) {
+        s->held = b;
+    } else {
+        post(s, (size_t)b);
+    }
+}
+
+static void post_held(struct step *s)
+{
+    if (s->held >= 0 && s->r->status == ST_OK) {
+        post(s, (size_t)s->held);
+        s->held = -1;
+    }
+}
+
 static enum status after_backward(void *ctx, int i)
 {
     struct step *s = ctx;
@@ -77,9 +101,10 @@ static enum status after_backward(void *ctx, int i)
         s->layer = r->t->layer_of[i];
         trace_layer(s, TRACE_BACKWARD);
     }
+    post_held(s);
     accumulate(r, i);
-    if (r->last_micro && --r->left[b] == 0 && r->t->cfg->comm.overlap) {
-        post(s, (size_t)b);
+    if (r->last_micro && --r->left[b] == 0) {
+        complete(s, b);
     }
     s->layer_from_s = r->traced ? clock_now_s() : 0;
     return r->status;
@@ -135,6 +160,7 @@ static void backward(struct step *s, const struct batch *batch)
     s->layer = -1;
     s->layer_from_s = r->traced ? clock_now_s() : 0;
     step_fail(s, graph_backward(r->graph, 1.0f / (float)batch->n_global, &hooks));
+    post_held(s);
     r->first_micro = false;
 }
 
@@ -162,7 +188,7 @@ static void micro_batch(struct step *s, struct batch *batch)
     if (batch->n > 0 && r->status == ST_OK) {
         forward(s, batch);
     }
-    if (r->last_micro && !r->t->shared && r->place == NULL) {
+    if (r->last_micro && (!r->t->shared || r->t->fused) && r->place == NULL) {
         step_arrive(s);
     }
     if (r->status != ST_OK) {

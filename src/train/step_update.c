@@ -86,6 +86,13 @@ static void update_at_once(struct step *s)
     }
 }
 
+/* The weights have changed when the sums are there. */
+static void wait_for_updates(struct step *s)
+{
+    due_take_all(s->r, false);
+    meet_timed(s);
+}
+
 /* Rank 0 updates, and shares out the weights for the next forward pass. */
 static void update_at_root(struct step *s)
 {
@@ -123,7 +130,9 @@ void step_update(struct step *s)
         due_waited(r, from_s); /* bytes that it moves now are not hidden */
     }
     check_posted(s);
-    if (r->t->rooted) {
+    if (r->t->fused) {
+        wait_for_updates(s);
+    } else if (r->t->rooted) {
         update_at_root(s);
     } else if (r->t->across && by_bucket(s)) { /* the next forward pass takes them */
         meet_timed(s);

@@ -140,9 +140,10 @@ static json_t *comm_object(const struct trainer *t)
                                "in_flight_s", real(k.in_flight_s), "hidden_s", real(k.hidden_s),
                                "exposed_s", real(k.exposed_s)));
     }
-    return json_pack("{s:s, s:s, s:b, s:s, s:b, s:o}", "backend", comm_plan(t->comm, 0)->backend,
-                     "topology", t->topo->name, "overlap", t->cfg->comm.overlap, "order",
-                     t->cfg->comm.order, "shared_weights", t->shared, "buckets", buckets);
+    return json_pack("{s:s, s:s, s:b, s:s, s:b, s:b, s:o}", "backend",
+                     comm_plan(t->comm, 0)->backend, "topology", t->topo->name, "overlap",
+                     t->cfg->comm.overlap, "order", t->cfg->comm.order, "shared_weights", t->shared,
+                     "fused_update", t->fused, "buckets", buckets);
 }
 
 static json_t *summary_object(const struct trainer *t, enum status result)

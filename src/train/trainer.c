@@ -23,16 +23,12 @@ static const double GRACE_S = 2;
 static void read_options(struct trainer *t)
 {
     const struct config *cfg = t->cfg;
-    /* of one rank, so it needs weights of its own */
-    const bool weight_fault = inject_has(&t->inject, INJECT_WEIGHT);
-
     t->n_ranks = (int)cfg->device.count;
     t->on_nan = strcmp(cfg->train.on_nan, "skip") == 0     ? ON_NAN_SKIP
                 : strcmp(cfg->train.on_nan, "ignore") == 0 ? ON_NAN_IGNORE
                                                            : ON_NAN_STOP;
     t->rooted = strcmp(cfg->comm.sync, "reduce-broadcast") == 0;
     t->across = t->rooted || strcmp(cfg->comm.order, "priority") == 0;
-    t->shared = strcmp(cfg->optim.fuse, "off") != 0 && !t->on_device && !weight_fault && !t->across;
     t->summary = (struct trainer_summary){
         .train_loss = NAN, .test_loss = NAN, .top1 = NAN, .top5 = NAN, .images_per_s = NAN};
 }
@@ -45,12 +41,6 @@ static enum status check_options(const struct trainer *t)
 
     if (!t->across) {
         return ST_OK;
-    }
-    if (strcmp(cfg->optim.fuse, "on") == 0) {
-        return log_fail(ST_INPUT,
-                        "%s needs weights of its own on every device, [comm], and cannot go with "
-                        "[optim] fuse = on, use auto or off",
-                        what);
     }
     if (!cfg->comm.overlap && !t->rooted) {
         return log_fail(ST_INPUT,
@@ -279,6 +269,7 @@ static enum status build(struct trainer *t)
     TRY(inject_parse(t->cfg->debug.inject, (int)t->cfg->device.count, &t->inject));
     TRY(find_devices(t));
     read_options(t);
+    TRY(fuse_decide(t));
     TRY(check_options(t));
     TRY(open_data(t));
     TRY(work_plan(t));

@@ -119,3 +119,39 @@ Test(sgd, ranges_decay_each_in_its_way_and_windows_add_up)
     fill(&direct);
     cr_assert_eq(memcmp(&direct, &windows, sizeof direct), 0, "an empty window changes nothing");
 }
+
+/* A sum that is still to be added up: the bits of adding first, for every number of parts. */
+Test(sgd, parts_give_the_bits_of_their_sum)
+{
+    static const struct sgd_range ranges[] = {{0, 300, true}, {304, 77, false}, {400, 603, true}};
+    static float part[7][N];
+    static struct arena want, got;
+    const float *window[7];
+
+    for (size_t k = 0; k < N_STEPS * 7; k++) {
+        const int n_parts = (int)(k % 7) + 1;
+        const struct sgd_step *s = &steps[k / 7];
+
+        fill(&want);
+        fill(&got);
+        for (size_t i = 0; i < N; i++) {
+            for (size_t p = 0; p < 7; p++) {
+                part[p][i] = got.g[(i * 13 + p * 101) % N] * (float)(p + 1);
+            }
+            want.g[i] = part[0][i];
+            for (int p = 1; p < n_parts; p++) {
+                want.g[i] += part[p][i];
+            }
+        }
+        sgd_update_ranges(s, ranges, 3, 0, N, want.w, want.v, want.g);
+        for (size_t at = 0; at < N; at += 149) {
+            size_t n = at + 149 < N ? 149 : N - at;
+            for (int p = 0; p < n_parts; p++) {
+                window[p] = part[p] + at;
+            }
+            sgd_update_sum(s, ranges, 3, &(struct sgd_sum){at, n, window, n_parts}, got.w, got.v);
+        }
+        cr_assert_eq(memcmp(want.w, got.w, sizeof want.w), 0, "case %zu", k);
+        cr_assert_eq(memcmp(want.v, got.v, sizeof want.v), 0, "case %zu", k);
+    }
+}

@@ -196,3 +196,52 @@ Test(create, any_allocation_may_fail)
         config_fini(&cfg);
     }
 }
+
+/* What needs the sums, or weights of its own on every device, and what the start says about it. */
+Test(create, an_update_inside_the_reduction_or_why_not)
+{
+    static const char *const cases[][3] = {
+        {"device.count=2", NULL, NULL},
+        {"device.count=1", NULL, NULL},
+        {"debug.verify_every=5", "verify_every", NULL},
+        {"train.on_nan=skip", "on_nan = skip", NULL},
+        {"comm.fabric=emulate", "fabric = emulate", NULL},
+        {"comm.order=priority", "order = priority", NULL},
+        {"comm.sync=reduce-broadcast", "sync = reduce-broadcast", NULL},
+        {"debug.inject=weight:0@3", "inject = weight", NULL},
+    };
+
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        const char *const asked[] = {cases[k][0], "optim.fuse=on", NULL};
+        const char *const left[] = {cases[k][0], NULL};
+        struct config cfg;
+        struct trainer *t = NULL;
+        char *text = NULL, *log;
+        size_t n;
+        int old;
+        FILE *f;
+
+        make_config(&cfg, left);
+        cr_assert_eq(trainer_create(&cfg, true, &t), ST_OK);
+        f = open_memstream(&text, &n);
+        trainer_describe(t, f);
+        (void)fclose(f);
+        cr_assert_eq(strstr(text, ", updated where the sums arise") != NULL, cases[k][1] == NULL,
+                     "%s: %s", cases[k][0], text);
+        cr_assert(cases[k][1] == NULL || strstr(text, cases[k][1]) != NULL, "%s", text);
+        free(text);
+        trainer_destroy(t);
+        config_fini(&cfg);
+        t = NULL;
+        old = capture_stderr("log");
+        make_config(&cfg, asked);
+        cr_assert_eq(trainer_create(&cfg, true, &t), cases[k][1] == NULL ? ST_OK : ST_INPUT);
+        release_stderr(old);
+        log = slurp("log");
+        cr_assert_eq(count_lines(log, "\n"), cases[k][1] == NULL ? 0 : 1, "%s", log);
+        cr_assert(cases[k][1] == NULL || strstr(log, cases[k][1]) != NULL, "%s", log);
+        free(log);
+        trainer_destroy(t);
+        config_fini(&cfg);
+    }
+}

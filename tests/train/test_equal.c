@@ -9,17 +9,25 @@ enum {
     GLOBAL = 420 /* divisible by all numbers of ranks */
 };
 
-/* 20 steps of 420 images; every fifth has 3 only, so that ranks from the fourth on have none. */
-static struct outcome run_split(int ranks, const char *backend, bool overlap, bool fuse)
+/* Three ways to update: by each rank for itself; in one arena when all sums are there, which
+ * verification asks for; and inside the reduction. */
+static const char *const update_ways[][2] = {{"optim.fuse=off", "debug.verify_every=0"},
+                                             {"optim.fuse=auto", "debug.verify_every=1000000"},
+                                             {"optim.fuse=on", "debug.verify_every=0"}};
+
+/* 20 steps of 420 images; every fifth has 3 only, so that ranks from the fourth on have none.
+ * Biases do not decay, so that ranges end within buckets. */
+static struct outcome run_split(int ranks, const char *backend, bool overlap, int way)
 {
-    char count[64], batch[64], name[64], over[64], fused[64];
+    char count[64], batch[64], name[64], over[64];
     const char *const more[] = {"data.n_train=1683",
                                 "train.max_steps=20",
                                 count,
                                 batch,
                                 name,
                                 over,
-                                fused,
+                                update_ways[way][0],
+                                update_ways[way][1],
                                 "optim.weight_decay=1e-3",
                                 "optim.decay_norm_bias=no",
                                 "train.eval_every=0",
@@ -29,32 +37,31 @@ static struct outcome run_split(int ranks, const char *backend, bool overlap, bo
     (void)snprintf(batch, sizeof batch, "train.batch_per_device=%d", GLOBAL / ranks);
     (void)snprintf(name, sizeof name, "comm.backend=%s", backend);
     (void)snprintf(over, sizeof over, "comm.overlap=%s", overlap ? "yes" : "no");
-    (void)snprintf(fused, sizeof fused, "optim.fuse=%s", fuse ? "on" : "off");
     return run_ok(more);
 }
 
 Test(equal, ranks_backends_overlap_and_sharing)
 {
-    static const int ranks[] = {2, 3, 4, 5, 7};
-    struct outcome one = run_split(1, "onehop", true, true);
+    static const int ranks[] = {1, 2, 3, 4, 5, 7};
+    struct outcome one = run_split(1, "onehop", true, 0);
 
     cr_assert_eq(one.summary.steps, 20);
     cr_assert_eq(one.summary.samples, 4 * 1683);
     for (size_t p = 0; p < sizeof ranks / sizeof ranks[0]; p++) {
         for (size_t b = 0; b < N_BACKENDS; b++) {
             struct outcome first = {.n = 0};
-            for (int how = 0; how < 4; how++) {
-                struct outcome o = run_split(ranks[p], backends[b], how / 2, how % 2);
+            for (int how = 0; how < 6; how++) {
+                struct outcome o = run_split(ranks[p], backends[b], how % 2, how / 2);
                 double d = largest_difference(o.weights, one.weights, one.n);
-                cr_assert_lt(d, 1e-5, "P = %d, %s, overlap %d, shared %d: off by %g", ranks[p],
-                             backends[b], how / 2, how % 2, d);
+                cr_assert_lt(d, 1e-5, "P = %d, %s, overlap %d, update %d: off by %g", ranks[p],
+                             backends[b], how % 2, how / 2, d);
                 cr_assert_eq(o.summary.samples, one.summary.samples);
                 if (how == 0) {
                     first = o;
                     continue;
                 }
                 cr_assert_eq(memcmp(o.weights, first.weights, o.n * sizeof(float)), 0,
-                             "P = %d, %s: overlap and sharing change no bit", ranks[p],
+                             "P = %d, %s: overlap and the way of updating change no bit", ranks[p],
                              backends[b]);
                 free(o.weights);
             }
@@ -64,11 +71,51 @@ Test(equal, ranks_backends_overlap_and_sharing)
     free(one.weights);
 }
 
+/* Convolutions and norms, whose backward passes read weights too; micro-batches; Nesterov; workers;
+ * formats; an arena without momentum. */
+Test(equal, an_update_inside_the_reduction_changes_no_bit)
+{
+    static const char *const variants[][4] = {
+        {"model.name=resnet20", "data.shape=3,8,8", "optim.nesterov=yes", "comm.buckets=layer"},
+        {"model.name=resnet20", "data.shape=3,8,8", "optim.decay_norm_bias=no",
+         "device.compute=bf16"},
+        {"model.name=lenet", "data.shape=1,28,28", "train.accum_steps=2", "comm.workers=2"},
+        {"model.name=lenet", "data.shape=1,28,28", "optim.momentum=0", "comm.buckets=one"},
+    };
+    static const char *const counts[] = {"device.count=1", "device.count=2", "device.count=3"};
+
+    for (size_t v = 0; v < 4; v++) {
+        for (size_t b = 0; b < N_BACKENDS + 3; b++) {
+            char name[64];
+            const char *more[] = {variants[v][0],
+                                  variants[v][1],
+                                  variants[v][2],
+                                  variants[v][3],
+                                  name,
+                                  counts[b % 3],
+                                  "data.n_train=52",
+                                  "optim.weight_decay=1e-2",
+                                  "optim.fuse=off",
+                                  NULL};
+            struct outcome want, got;
+            (void)snprintf(name, sizeof name, "comm.backend=%s", backends[b % N_BACKENDS]);
+            want = run_ok(more);
+            more[8] = "optim.fuse=on";
+            got = run_ok(more);
+            cr_assert_eq(memcmp(got.weights, want.weights, want.n * sizeof(float)), 0, "%s, %s, %s",
+                         variants[v][0], name, counts[b % 3]);
+            cr_assert_eq(got.summary.train_loss, want.summary.train_loss);
+            free(want.weights);
+            free(got.weights);
+        }
+    }
+}
+
 Test(equal, the_same_run_twice_gives_the_same_bits)
 {
     for (size_t b = 0; b < N_BACKENDS; b++) {
-        struct outcome a = run_split(3, backends[b], true, b % 2);
-        struct outcome c = run_split(3, backends[b], true, b % 2);
+        struct outcome a = run_split(3, backends[b], true, (int)(b % 3));
+        struct outcome c = run_split(3, backends[b], true, (int)(b % 3));
         cr_assert_eq(memcmp(a.weights, c.weights, a.n * sizeof(float)), 0, "%s", backends[b]);
         cr_assert_eq(a.summary.train_loss, c.summary.train_loss);
         free(a.weights);

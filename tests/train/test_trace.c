@@ -238,14 +238,18 @@ static void check_times(const json_t *all, int n_ranks)
 
 Test(trace, a_training_in_a_window)
 {
-    static const char *const ways[] = {"comm.order=fifo", "comm.order=priority",
-                                       "comm.sync=reduce-broadcast", "comm.overlap=no"};
+    static const char *const ways[][2] = {{"comm.order=fifo", "optim.fuse=off"},
+                                          {"comm.order=priority", "optim.fuse=auto"},
+                                          {"comm.sync=reduce-broadcast", "optim.fuse=auto"},
+                                          {"comm.overlap=no", "optim.fuse=off"},
+                                          {"comm.order=fifo", "optim.fuse=on"}};
 
-    for (int k = 0; k < 4; k++) {
-        const char *const more[] = {
-            "device.count=4", "log.trace_first=2",  "log.trace_steps=3", "train.max_steps=9",
-            ways[k],          "comm.buckets=layer", "comm.backend=mst"};
-        json_t *j = train_traced(more, 7);
+    for (int k = 0; k < 5; k++) {
+        const size_t updates = k == 2 ? 3 : k == 4 ? 0 : 4 * 3; /* on their own */
+        const char *const more[] = {"device.count=4",     "log.trace_first=2", "log.trace_steps=3",
+                                    "train.max_steps=9",  ways[k][0],          ways[k][1],
+                                    "comm.buckets=layer", "comm.backend=mst"};
+        json_t *j = train_traced(more, 8);
         size_t layers_found = count_events(j, "forward fc1", "X"), i;
         json_t *v;
 
@@ -255,7 +259,7 @@ Test(trace, a_training_in_a_window)
         cr_assert_eq(count_events(j, k == 2 ? "reduce fc1" : "allreduce fc1", "b"), 4 * 3);
         cr_assert_eq(count_events(j, k == 2 ? "reduce fc1" : "allreduce fc1", "e"), 4 * 3);
         cr_assert_eq(count_events(j, "broadcast fc1", "b"), k == 2 ? 4 * 3 : 0);
-        cr_assert_eq(count_events(j, "update fc1", "X"), k == 2 ? 3 : 4 * 3);
+        cr_assert_eq(count_events(j, "update fc1", "X"), updates);
         check_times(j, 4);
         json_array_foreach(j, i, v)
         {

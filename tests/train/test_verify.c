@@ -100,7 +100,7 @@ Test(verify, ranks_must_have_the_same_bits)
 /* A gradient that changes on its way is found, and the weights are those before the step. */
 Test(verify, a_corrupt_gradient_is_caught)
 {
-    static const char *const fuse[] = {"optim.fuse=on", "optim.fuse=off"};
+    static const char *const fuse[] = {"optim.fuse=auto", "optim.fuse=off"};
 
     for (size_t k = 0; planner_at(k) != NULL; k++) {
         char name[64];
