@@ -46,10 +46,6 @@ static enum status check_args(const struct comm_args *a)
         return log_fail(ST_BADARG,
                         "only allreduce with [comm] fabric = memory has a sink for sums");
     }
-    if (strcmp(cfg->buckets, "merge") == 0) {
-        return log_fail(ST_UNSUPPORTED,
-                        "[comm] buckets = merge is not supported yet, use size, layer or one");
-    }
     return ST_OK;
 }
 

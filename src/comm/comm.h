@@ -116,7 +116,8 @@ void comm_describe(const struct comm *c, FILE *out);
 /*
  * Cut [0, n) into buckets by cfg->buckets: `cut` are the ends of the layers' ranges in arena order
  * (ascending, the last one is n). Writes at most `n_cuts` buckets (offset and n only) and returns
- * their number. Never splits a layer.
+ * their number. Never splits a layer. With buckets = merge and no bucket_layers: one a layer, to
+ * measure.
  */
 size_t comm_make_buckets(const struct config_comm *cfg, const size_t *cuts, size_t n_cuts,
                          struct comm_bucket *out);

@@ -10,12 +10,14 @@
 
 static struct program_spec spec_of(const struct comm_parts *p, const struct comm_args *a, size_t n)
 {
+    const size_t given = chunk_rules_find(&p->chunks, n * sizeof(float));
+
     return (struct program_spec){.dtype = DTYPE_F32,
                                  .redop = REDOP_SUM,
                                  .in_place = true,
                                  .fuse = p->model.topo == NULL && a->places == NULL,
                                  .n = n,
-                                 .chunk_bytes = a->cfg->chunk_bytes};
+                                 .chunk_bytes = given != 0 ? given : a->cfg->chunk_bytes};
 }
 
 static enum collective collective_of(const struct comm_args *a)
@@ -80,24 +82,13 @@ static enum status choose(struct comm_parts *p, const struct comm_args *a, size_
     return out->reason == NULL ? ST_NOMEM : ST_OK;
 }
 
-/* The smallest power of two that is not below. */
-static size_t size_class(size_t bytes)
-{
-    size_t c = 4096;
-
-    while (c < bytes && c <= SIZE_MAX / 2) {
-        c *= 2;
-    }
-    return c;
-}
-
 /* One plan for each class of sizes that occurs. */
 static enum status choose_all(struct comm_parts *p, const struct comm_args *a)
 {
     for (size_t bytes = 4096, seen = 0; seen < a->n_buckets; bytes *= 2) {
         size_t n = 0;
         for (size_t b = 0; b < a->n_buckets; b++) {
-            n += size_class(a->buckets[b].n * sizeof(float)) == bytes;
+            n += chunk_class_bytes(a->buckets[b].n * sizeof(float)) == bytes;
         }
         if (n > 0) {
             TRY(choose(p, a, bytes, &p->choices[p->n_choices++]));
@@ -172,6 +163,10 @@ enum status comm_parts_init(struct comm_parts *p, const struct comm_args *a)
     bool emulate = strcmp(a->cfg->fabric, "emulate") == 0;
 
     memset(p, 0, sizeof *p);
+    TRY(chunk_rules_read(a->cfg->chunks, &p->chunks));
+    if (a->cfg->chunk_bytes != 0 && (p->chunks.n > 0 || p->chunks.tune)) {
+        return log_fail(ST_INPUT, "[comm] chunk_bytes and chunks are both given, drop one of them");
+    }
     p->model = (struct cost_model){.topo = emulate || a->places != NULL ? a->topo : NULL,
                                    .scale = emulate ? a->cfg->fabric_scale : 1,
                                    .n_cores = cost_cores()};

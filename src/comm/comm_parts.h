@@ -1,6 +1,7 @@
 #ifndef COMM_COMM_PARTS_H
 #define COMM_COMM_PARTS_H
 
+#include "comm/chunks.h"
 #include "comm/comm.h"
 #include "comm/cost.h"
 #include "comm/program.h"
@@ -29,6 +30,7 @@ struct comm_parts {
     struct comm_choice *choices; /* ascending */
     size_t n_choices;
     struct cost_model model;
+    struct chunk_rules chunks;
 };
 
 /* Errors: ST_INPUT, ST_NOMEM. `out` may then only be released. */

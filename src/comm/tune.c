@@ -27,6 +27,13 @@ static void settle(struct tune *t, size_t chunk)
     t->settled = true;
 }
 
+void tune_stop(struct tune *t)
+{
+    if (!t->settled) {
+        settle(t, t->best_chunk);
+    }
+}
+
 static void grow(struct tune *t)
 {
     size_t most = t->options.most_bytes;

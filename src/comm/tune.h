@@ -33,6 +33,9 @@ void tune_init(struct tune *t, const struct tune_options *options);
 /* The chunk size to use and to measure next; after the search the result. */
 size_t tune_chunk_bytes(const struct tune *t);
 
+/* End the search with the best size so far. */
+void tune_stop(struct tune *t);
+
 /* Has the search ended? */
 bool tune_is_settled(const struct tune *t);
 

@@ -70,7 +70,9 @@ struct config_comm {
     bool overlap;
     char *buckets; /* size | layer | one | merge */
     uint64_t bucket_bytes, first_bucket_bytes;
-    uint64_t chunk_bytes; /* 0 = from the cost model */
+    struct config_reals bucket_layers; /* merge: layers in each bucket; empty = measured */
+    uint64_t chunk_bytes;              /* 0 = from the cost model */
+    char *chunks;                      /* by size of message, or tune; "" = chunk_bytes */
     double timeout_s;
     char *
         topology; /* a name in topologies/ or a .topo file; "" = a full mesh of the host's memory */

@@ -143,9 +143,15 @@ static const struct config_key table[] = {
     {AT(comm, first_bucket_bytes), KEY_BYTES, "1M", 1, MAX_BYTES,
      .habits = "first_bucket_mb|first_bucket",
      .help = "buckets = size: the size of the first bucket, which is sent first."},
+    {AT(comm, bucket_layers), KEY_REALS, "", 1, MILLION, KEY_EMPTY | KEY_WHOLE,
+     .help = "buckets = merge: how many layers each bucket takes, in the order of backward; empty: "
+             "measured in the first steps, after which this key is printed."},
     {AT(comm, chunk_bytes), KEY_BYTES, "0", 0, MAX_BYTES,
      .habits = "segment_bytes|chunk_size|segment_size|chunk",
      .help = "Unit of pipelining inside a tree; 0: from the cost model."},
+    {AT(comm, chunks), KEY_TEXT, "", .flags = KEY_EMPTY, .habits = "tune|autotune|tune_chunks",
+     .help = "Chunks by size of message, instead of `chunk_bytes`: `64K:4K, 1M:128K`; tune: found by "
+             "measuring in the first steps, after which this key is printed."},
     {AT(comm, timeout_s), KEY_REAL, "60", 0, 1e6, KEY_OPEN_MIN, .habits = "timeout|comm_timeout",
      .help = "Seconds that a rank waits for another one before all of them stop."},
     {AT(comm, topology), KEY_TEXT, "", .flags = KEY_EMPTY, .habits = "topo|topology_file",

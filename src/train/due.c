@@ -40,12 +40,17 @@ void due_fini(struct rank *r)
     mem_free(r->due.order);
     mem_free(r->due.staged);
     mem_free(r->buckets);
+    r->due = (struct due){.open = NULL};
+    r->buckets = NULL;
 }
 
 void rank_fail(struct rank *r, enum status st)
 {
     if (st != ST_OK && r->status == ST_OK) {
         r->status = st;
+        if (r->t->comm == NULL) {
+            return;
+        }
         comm_abort(r->t->comm, r->index, st);
         if (r->t->sharing != NULL) {
             comm_abort(r->t->sharing, r->index, ST_PEER);

@@ -54,7 +54,7 @@ enum status fuse_decide(struct trainer *t)
 /* The step counts for nobody if one rank's loss is not finite, or if one rank has failed. */
 static bool is_skipped(const struct trainer *t)
 {
-    for (int r = 0; r < t->n_ranks; r++) {
+    for (int r = 0; r < t->n_ranks && t->update.all != NULL; r++) {
         const struct step_record *k = &t->update.all[r];
         if (k->status != ST_OK || (k->nonfinite != NULL && t->on_nan != ON_NAN_IGNORE)) {
             return true;
@@ -69,7 +69,7 @@ void fuse_take(void *trainer, size_t first, size_t n, const float *const *parts,
 
     if (!is_skipped(t)) {
         sgd_update_sum(&t->update.sgd, t->ranges, t->n_ranges,
-                       &(struct sgd_sum){first, n, parts, n_parts}, t->ranks[0].weights,
-                       t->ranks[0].momentum);
+                       &(struct sgd_sum){first, n, parts, n_parts}, t->update.weights,
+                       t->update.momentum);
     }
 }

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "train/state.h"
 
@@ -86,11 +87,34 @@ static void make_ranges(struct trainer *t)
     }
 }
 
+/* [comm] bucket_layers must deal out all layers, and means nothing without buckets = merge. */
+static enum status check_layers(const struct trainer *t, size_t n_layers)
+{
+    const struct config_reals *merged = &t->comm_cfg.bucket_layers;
+    double sum = 0;
+
+    for (size_t i = 0; i < merged->n; i++) {
+        sum += merged->v[i];
+    }
+    if (merged->n > 0 && strcmp(t->comm_cfg.buckets, "merge") != 0) {
+        return log_fail(ST_INPUT, "[comm] bucket_layers is given and buckets = %s, use merge",
+                        t->comm_cfg.buckets);
+    }
+    if (merged->n > 0 && sum != (double)n_layers) {
+        return log_fail(ST_INPUT,
+                        "[comm] bucket_layers deals out %.0f layers, the network has %zu with "
+                        "parameters, leave the key out to have it found",
+                        sum, n_layers);
+    }
+    return ST_OK;
+}
+
 enum status layout_make(struct trainer *t)
 {
     const size_t n_params = (size_t)graph_n_params(t->ranks[0].graph);
     size_t *cuts = mem_alloc(n_params + 1, sizeof *cuts);
     size_t n_cuts;
+    enum status st;
 
     t->n = graph_arena_n(t->ranks[0].graph);
     t->buckets = mem_alloc(n_params + 1, sizeof *t->buckets);
@@ -103,8 +127,10 @@ enum status layout_make(struct trainer *t)
         return ST_NOMEM;
     }
     n_cuts = find_cuts(t, cuts);
-    t->n_buckets = comm_make_buckets(&t->cfg->comm, cuts, n_cuts, t->buckets);
+    st = check_layers(t, n_cuts);
+    t->n_buckets = st == ST_OK ? comm_make_buckets(&t->comm_cfg, cuts, n_cuts, t->buckets) : 0;
     mem_free(cuts);
+    TRY(st);
     make_ranges(t);
     return label_buckets(t);
 }
@@ -118,4 +144,10 @@ void layout_release(struct trainer *t)
     mem_free(t->buckets);
     mem_free(t->bucket_of);
     mem_free(t->ranges);
+    t->labels = NULL;
+    t->buckets = NULL;
+    t->bucket_of = NULL;
+    t->ranges = NULL;
+    t->n_buckets = 0;
+    t->n_ranges = 0;
 }

@@ -82,7 +82,7 @@ void loop_run(void *trainer, int rank)
     for (uint64_t epoch = 0; go && step < t->total_steps; epoch++) {
         loader_start(r->loader, epoch, 0);
         for (uint64_t s = 0; go && s < t->steps_per_epoch && step < t->total_steps; s++) {
-            go = step_run(r, step);
+            go = step_run(r, step) && survey_after_step(r, step);
             step++;
         }
         go = go && end_epoch(r, epoch, step);

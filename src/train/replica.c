@@ -173,10 +173,8 @@ static enum status make_loaders(struct trainer *t)
     return ST_OK;
 }
 
-static enum status make_comm(struct trainer *t)
+static enum status make_arrays(struct trainer *t)
 {
-    struct comm_args args;
-
     t->arenas = mem_alloc((size_t)t->n_ranks, sizeof(float *));
     t->kept = mem_alloc((size_t)t->n_ranks, sizeof(float *));
     t->weights = mem_alloc((size_t)t->n_ranks, sizeof(float *));
@@ -188,16 +186,22 @@ static enum status make_comm(struct trainer *t)
         t->kept[r] = t->ranks[r].kept;
         t->weights[r] = t->ranks[r].weights;
     }
-    args = (struct comm_args){.cfg = &t->cfg->comm,
-                              .topo = t->topo,
-                              .n_ranks = t->n_ranks,
-                              .arenas = t->arenas,
-                              .places = t->places,
-                              .buckets = t->buckets,
-                              .n_buckets = t->n_buckets,
-                              .timed = true,
-                              .kind = t->rooted ? COMM_REDUCE : COMM_ALLREDUCE,
-                              .root = 0};
+    return ST_OK;
+}
+
+static enum status make_comm(struct trainer *t)
+{
+    struct comm_args args = {.cfg = &t->comm_cfg,
+                             .topo = t->topo,
+                             .n_ranks = t->n_ranks,
+                             .arenas = t->arenas,
+                             .places = t->places,
+                             .buckets = t->buckets,
+                             .n_buckets = t->n_buckets,
+                             .timed = true,
+                             .kind = t->rooted ? COMM_REDUCE : COMM_ALLREDUCE,
+                             .root = 0};
+
     if (t->fused) {
         args.sink = (struct comm_sink){fuse_take, t};
     }
@@ -213,6 +217,7 @@ static enum status make_comm(struct trainer *t)
 static enum status make_counters(struct trainer *t)
 {
     for (int r = 0; r < t->n_ranks; r++) {
+        mem_free(t->ranks[r].left);
         t->ranks[r].left = mem_alloc(t->n_buckets, sizeof(int));
         if (t->ranks[r].left == NULL) {
             return ST_NOMEM;
@@ -240,8 +245,26 @@ enum status replica_build_all(struct trainer *t)
     TRY(first_error(t));
     TRY(layout_make(t));
     TRY(make_counters(t));
+    TRY(make_arrays(t));
     TRY(make_comm(t));
     return make_loaders(t);
+}
+
+enum status replica_recut(struct trainer *t)
+{
+    comm_destroy(t->comm);
+    comm_destroy(t->sharing);
+    t->comm = NULL;
+    t->sharing = NULL;
+    for (int r = 0; r < t->n_ranks; r++) {
+        due_fini(&t->ranks[r]);
+        arena_ranges_fini(&t->ranks[r]);
+    }
+    layout_release(t);
+    TRY(layout_make(t));
+    TRY(make_counters(t));
+    TRY(tracing_recut(t));
+    return make_comm(t);
 }
 
 static void release(struct trainer *t, struct rank *r)

@@ -26,6 +26,7 @@
 #include "train/metrics.h"
 #include "train/progress.h"
 #include "train/rundir.h"
+#include "train/survey.h"
 #include "train/trace.h"
 #include "train/trainer.h"
 
@@ -135,18 +136,21 @@ struct trainer {
     struct sgd_range *ranges;
     size_t n_ranges;
     struct topo *topo;
-    float **arenas;       /* [n_ranks] the ranks' sums, for the communicator */
-    const float **kept;   /* [n_ranks] */
-    struct comm *comm;    /* sums: allreduce, or reduce to rank 0 */
-    struct comm *sharing; /* of new weights, from rank 0; NULL where all ranks update */
-    float **weights;      /* [n_ranks] */
+    float **arenas;              /* [n_ranks] the ranks' sums, for the communicator */
+    const float **kept;          /* [n_ranks] */
+    struct config_comm comm_cfg; /* the config's, with what the survey found */
+    struct survey *survey;       /* NULL: nothing to find */
+    struct comm *comm;           /* sums: allreduce, or reduce to rank 0 */
+    struct comm *sharing;        /* of new weights, from rank 0; NULL where all ranks update */
+    float **weights;             /* [n_ranks] */
     struct rundir *rundir;
     struct progress progress;
 
     /* Fused: what the update of this step needs, by rank 0 before its first post. */
     struct {
         struct sgd_step sgd;
-        const struct step_record *all;
+        const struct step_record *all; /* NULL: it counts in any case */
+        float *weights, *momentum;
     } update;
 
     /* Written by every rank in its own slot, read by all after a meeting. */
@@ -188,6 +192,10 @@ void fuse_take(void *trainer, size_t first, size_t n, const float *const *parts,
 /* Build all replicas, arenas, buckets and the communicator. */
 MUST_CHECK enum status replica_build_all(struct trainer *t);
 void replica_release_all(struct trainer *t);
+
+/* Cut the buckets anew by t->comm_cfg and make the communicator for them; all sums must be in and
+ * all ranks wait. Errors: as building. */
+MUST_CHECK enum status replica_recut(struct trainer *t);
 
 /* --- buckets that are due (due.c) */
 
@@ -260,6 +268,9 @@ struct bucket_times report_bucket_times(const struct trainer *t, size_t b);
 
 /* Make the trace that [log] asks for. Errors: ST_INPUT, ST_IO, ST_NOMEM. */
 MUST_CHECK enum status tracing_init(struct trainer *t);
+
+/* The buckets are others from now on, and not more. Errors: ST_NOMEM. */
+MUST_CHECK enum status tracing_recut(struct trainer *t);
 void tracing_fini(struct trainer *t);
 
 /* Model, devices and batch arithmetic, a line each. */

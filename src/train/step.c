@@ -143,6 +143,8 @@ bool step_run(struct rank *r, uint64_t number)
     if (r->index == 0) {
         t->update.sgd = s.sgd;
         t->update.all = all;
+        t->update.weights = r->weights;
+        t->update.momentum = r->momentum;
     }
     step_fail(&s, r->pending);
     save_state(r);

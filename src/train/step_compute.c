@@ -97,6 +97,7 @@ static enum status after_backward(void *ctx, int i)
     struct rank *r = s->r;
     const int b = r->t->bucket_of[i];
 
+    survey_gradient(r, i);
     if (r->traced && r->t->layer_of[i] != s->layer) {
         s->layer = r->t->layer_of[i];
         trace_layer(s, TRACE_BACKWARD);
@@ -107,6 +108,7 @@ static enum status after_backward(void *ctx, int i)
         complete(s, b);
     }
     s->layer_from_s = r->traced ? clock_now_s() : 0;
+    survey_resume(r);
     return r->status;
 }
 
@@ -159,6 +161,7 @@ static void backward(struct step *s, const struct batch *batch)
     due_take_all(r, true); /* of parameters that the forward pass does not read */
     s->layer = -1;
     s->layer_from_s = r->traced ? clock_now_s() : 0;
+    survey_resume(r);
     step_fail(s, graph_backward(r->graph, 1.0f / (float)batch->n_global, &hooks));
     post_held(s);
     r->first_micro = false;

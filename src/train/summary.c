@@ -129,8 +129,11 @@ static json_t *speed_object(const struct trainer *t)
 
 static json_t *comm_object(const struct trainer *t)
 {
-    json_t *buckets = json_array();
+    json_t *buckets = json_array(), *layers = json_array();
 
+    for (size_t i = 0; i < t->comm_cfg.bucket_layers.n; i++) {
+        (void)json_array_append_new(layers, count((uint64_t)t->comm_cfg.bucket_layers.v[i]));
+    }
     for (size_t b = 0; b < t->n_buckets; b++) {
         const struct plan *p = comm_plan(t->comm, b);
         const struct bucket_times k = report_bucket_times(t, b);
@@ -140,10 +143,11 @@ static json_t *comm_object(const struct trainer *t)
                                "in_flight_s", real(k.in_flight_s), "hidden_s", real(k.hidden_s),
                                "exposed_s", real(k.exposed_s)));
     }
-    return json_pack("{s:s, s:s, s:b, s:s, s:b, s:b, s:o}", "backend",
-                     comm_plan(t->comm, 0)->backend, "topology", t->topo->name, "overlap",
-                     t->cfg->comm.overlap, "order", t->cfg->comm.order, "shared_weights", t->shared,
-                     "fused_update", t->fused, "buckets", buckets);
+    return json_pack("{s:s, s:s, s:b, s:s, s:b, s:b, s:o, s:s, s:o}", "backend",
+                     t->n_buckets > 0 ? comm_plan(t->comm, 0)->backend : t->cfg->comm.backend,
+                     "topology", t->topo->name, "overlap", t->cfg->comm.overlap, "order",
+                     t->cfg->comm.order, "shared_weights", t->shared, "fused_update", t->fused,
+                     "bucket_layers", layers, "chunks", t->comm_cfg.chunks, "buckets", buckets);
 }
 
 static json_t *summary_object(const struct trainer *t, enum status result)

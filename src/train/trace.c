@@ -207,9 +207,22 @@ static void write_head(struct trace *t)
     flush(t, &t->ranks[0]);
 }
 
+static void free_texts(char **texts, size_t n)
+{
+    for (size_t i = 0; texts != NULL && i < n; i++) {
+        mem_free(texts[i]);
+    }
+    mem_free(texts);
+}
+
+static size_t room_for(size_t longest)
+{
+    return TEXT_BYTES + 2 * (longest + LINE_BYTES);
+}
+
 static enum status make_ranks(struct trace *t, size_t longest)
 {
-    t->text_bytes = TEXT_BYTES + 2 * (longest + LINE_BYTES);
+    t->text_bytes = room_for(longest);
     t->ranks = mem_alloc((size_t)t->n_ranks, sizeof *t->ranks);
     if (t->ranks == NULL) {
         return ST_NOMEM;
@@ -269,6 +282,40 @@ enum status trace_create(const struct trace_args *args, struct trace **out)
     return ST_OK;
 }
 
+/* Longer names take longer lines. */
+static enum status make_room(struct trace *t, size_t longest)
+{
+    for (int r = 0; r < t->n_ranks && room_for(longest) > t->text_bytes; r++) {
+        struct trace_rank *k = &t->ranks[r];
+        char *text = mem_grow(k->text, t->text_bytes, room_for(longest), 1);
+        if (text == NULL) {
+            return ST_NOMEM;
+        }
+        k->text = text;
+    }
+    t->text_bytes = room_for(longest) > t->text_bytes ? room_for(longest) : t->text_bytes;
+    return ST_OK;
+}
+
+enum status trace_rename(struct trace *t, const char *const *buckets, size_t n_buckets)
+{
+    char **names = NULL;
+    size_t longest = 0;
+    enum status st = escape_all(buckets, n_buckets, &names, &longest);
+
+    if (st == ST_OK) {
+        st = make_room(t, longest);
+    }
+    if (st != ST_OK) {
+        free_texts(names, n_buckets);
+        return st;
+    }
+    free_texts(t->buckets, t->n_buckets);
+    t->buckets = names;
+    t->n_buckets = n_buckets;
+    return ST_OK;
+}
+
 enum status trace_close(struct trace *t)
 {
     if (t == NULL || t->file < 0) {
@@ -287,14 +334,6 @@ enum status trace_close(struct trace *t)
     }
     t->file = -1;
     return atomic_load(&t->failed) ? ST_IO : ST_OK;
-}
-
-static void free_texts(char **texts, size_t n)
-{
-    for (size_t i = 0; texts != NULL && i < n; i++) {
-        mem_free(texts[i]);
-    }
-    mem_free(texts);
 }
 
 void trace_destroy(struct trace *t)

@@ -47,6 +47,10 @@ struct trace_args {
 /* Errors: ST_INPUT (the file cannot be made), ST_IO, ST_NOMEM. The texts are copied. */
 MUST_CHECK enum status trace_create(const struct trace_args *args, struct trace **out);
 
+/* The buckets have other names from now on, and are not more than before. All events have been
+ * written. Errors: ST_NOMEM; the names are then the old ones. */
+MUST_CHECK enum status trace_rename(struct trace *t, const char *const *buckets, size_t n_buckets);
+
 /* Close the array and the file. Errors: ST_IO, also of earlier writes; logged once. */
 MUST_CHECK enum status trace_close(struct trace *t); /* takes NULL */
 void trace_destroy(struct trace *t);                 /* takes NULL */

@@ -52,6 +52,12 @@ enum status tracing_init(struct trainer *t)
     return st;
 }
 
+enum status tracing_recut(struct trainer *t)
+{
+    return t->trace == NULL ? ST_OK
+                            : trace_rename(t->trace, (const char *const *)t->labels, t->n_buckets);
+}
+
 void tracing_fini(struct trainer *t)
 {
     trace_destroy(t->trace);

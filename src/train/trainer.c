@@ -280,6 +280,7 @@ static enum status build(struct trainer *t)
     TRY(start_crew(t));
     TRY(arena_open(t));
     TRY(replica_build_all(t));
+    TRY(survey_init(t));
     if (t->dry_run) {
         return ST_OK;
     }
@@ -304,6 +305,7 @@ enum status trainer_create_on(const struct config *cfg, bool dry_run,
         return log_fail(ST_NOMEM, "no memory for the trainer, free some");
     }
     t->cfg = cfg;
+    t->comm_cfg = cfg->comm;
     t->dry_run = dry_run;
     t->device = device;
     t->ops = ops;
@@ -325,6 +327,7 @@ void trainer_destroy(struct trainer *t)
         return;
     }
     tracing_fini(t);
+    survey_fini(t);
     replica_release_all(t);
     arena_close(t);
     crew_destroy(t->crew);

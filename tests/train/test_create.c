@@ -169,10 +169,11 @@ Test(create, any_allocation_may_fail)
     static const char *const how[][4] = {
         {"device.count=2", "optim.fuse=on", "train.batch_per_device=8", NULL},
         {"device.count=2", "optim.fuse=off", "train.batch_per_device=8", NULL},
+        {"device.count=2", "comm.buckets=merge", "comm.chunks=tune", NULL},
         {"device.count=2", "train.accum_steps=2", "train.batch_per_device=4", NULL},
     };
 
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof how / sizeof how[0]; i++) {
         struct config cfg;
         size_t live;
         enum status st = ST_NOMEM;
