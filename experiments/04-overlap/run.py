@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""Communication under computation, on links slow enough to be felt; see README.md."""
+import argparse
+import collections
+import csv
+import json
+import pathlib
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+OFF = ["comm.overlap=no"]
+FIFO = []
+PRIORITY = ["comm.order=priority", "comm.credit_bytes=64K"]
+
+
+class Run:
+    """One training, and what its trace says: medians over the steps of rank 0, in ms."""
+
+    def __init__(self, args, name, scale, settings):
+        out = args.output / name
+        shutil.rmtree(out, ignore_errors=True)
+        trace = args.output / f"{name}.json"
+        settings = settings + [
+            f"comm.topology={HERE / 'pair.topo'}", f"comm.fabric_scale={scale:.6g}",
+            f"train.max_steps={args.steps}", f"train.output={out}", f"log.trace={trace}",
+            f"log.trace_first={args.steps // 5}", f"log.trace_steps={args.steps}"]
+        command = [str(args.train), "--config", str(HERE / "overlap.ini")]
+        for s in settings:
+            command += ["--set", s]
+        text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+        self.comm = float(re.search(r"predicted +([0-9.e+-]+) ms", text).group(1))
+        self.read_steps(out / "steps.csv", args.steps // 5)
+        self.read_trace(trace)
+
+    def read_steps(self, path, first):
+        with open(path, newline="") as f:
+            rows = [r for r in csv.DictReader(f)][first:]
+        for key, column in (("step", "seconds"), ("hidden", "comm_hidden_s"),
+                            ("exposed", "comm_exposed_s")):
+            setattr(self, key, 1e3 * statistics.median(float(r[column]) for r in rows))
+
+    def read_trace(self, path):
+        with open(path) as f:  # strict JSON: a trailing comma or a missing bracket raises
+            self.events = [e for e in json.load(f) if e["ph"] != "M" and e["pid"] == 0]
+        spans, flights = collections.defaultdict(list), collections.defaultdict(dict)
+        for e in self.events:
+            step = e["args"]["step"]
+            if e["ph"] == "X" and e["name"].split()[0] in ("forward", "backward"):
+                spans[e["name"].split()[0], step] += [e["ts"], e["ts"] + e["dur"]]
+            elif e["ph"] in "be":
+                flights[e["id"]][e["ph"]] = e["ts"]
+        self.backward = statistics.median(
+            (max(v) - min(v)) / 1e3 for (k, _), v in spans.items() if k == "backward")
+        last = max(int(re.match(r"r0b(\d+)s", i).group(1)) for i in flights)
+        self.last = statistics.median(
+            (v["e"] - v["b"]) / 1e3 for i, v in flights.items() if f"b{last}s" in i)
+
+
+def best(args, name, scale, cases):
+    """Runs of all cases in turn, `--repeats` times; of each case the one with the least step time,
+    which other programs have disturbed least."""
+    runs = collections.defaultdict(list)
+    for k in range(args.repeats):
+        for case, settings in cases.items():
+            runs[case].append(Run(args, f"{name}-{case}-{k}", scale, settings))
+    return {case: min(r, key=lambda x: x.step) for case, r in runs.items()}
+
+
+def rectangles(run):
+    """(lane, kind, from, to) in ms of two steps in the middle of the trace."""
+    steps = sorted({e["args"]["step"] for e in run.events if e["ph"] == "X"})
+    two = steps[len(steps) // 2:len(steps) // 2 + 2]
+    begin = min(e["ts"] for e in run.events
+                if e["ph"] == "X" and e["args"]["step"] == two[0] and e["name"][:3] == "for")
+    end = max(e["ts"] + e["dur"] for e in run.events
+              if e["ph"] == "X" and e["args"]["step"] == two[1] and e["name"][:3] == "bac")
+    open_at = {}
+    for e in run.events:
+        kind = e["name"].split()[0]
+        if e["ph"] == "X" and kind in ("forward", "backward") and begin <= e["ts"] < end:
+            yield 1, kind, (e["ts"] - begin) / 1e3, (e["ts"] + e["dur"] - begin) / 1e3
+        elif e["ph"] == "b":
+            open_at[e["id"]] = e["ts"]
+        elif e["ph"] == "e" and e["id"] in open_at and begin < e["ts"] and open_at[e["id"]] < end:
+            yield 0, "comm", max(0, open_at[e["id"]] - begin) / 1e3, (e["ts"] - begin) / 1e3
+
+
+def plot(args, cases):
+    if shutil.which("gnuplot") is None:
+        print("no gnuplot, no plot")
+        return
+    colours = {"forward": "#4575b4", "backward": "#91bfdb", "comm": "#fc8d59"}
+    lines = ["set terminal svg size 900,420", f"set output '{args.output / 'overlap.svg'}'",
+             "set xlabel 'ms'", "set key outside bottom horizontal", "set style fill solid 0.7",
+             f"set yrange [-0.6:{2.5 * len(cases):.1f}]",
+             "set ytics (" + ", ".join(f"'{name.replace('%', '%%')}' {2.5 * (len(cases) - 1 - i) + 0.5}"
+                                       for i, (name, _) in enumerate(cases)) + ")"]
+    parts = []
+    for kind, colour in colours.items():
+        lines.append(f"${kind} << EOD")
+        for i, (_, run) in enumerate(cases):
+            base = 2.5 * (len(cases) - 1 - i)
+            lines += [f"{a:.3f} {base + lane} {a:.3f} {b:.3f} {base + lane - 0.4} {base + lane + 0.4}"
+                      for lane, k, a, b in rectangles(run) if k == kind]
+        lines.append("EOD")
+        parts.append(f"${kind} using 1:2:3:4:5:6 with boxxyerror lc rgb '{colour}' title '{kind}'")
+    lines.append("plot " + ", ".join(parts))
+    subprocess.run(["gnuplot"], input="\n".join(lines), text=True, check=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--train", type=pathlib.Path, default=ROOT / "build/release/bin/train")
+    parser.add_argument("--output", type=pathlib.Path, default=ROOT / "runs/04-overlap")
+    args = parser.parse_args()
+    args.output.mkdir(parents=True, exist_ok=True)
+
+    alone = best(args, "alone", 1, {"off": OFF})["off"]
+    print(f"backward {alone.backward:.1f} ms; all sums at full speed {alone.comm:.3f} ms")
+    rows = []
+
+    def row(part, case, run):
+        rows.append({"communication": part, "case": case, "step_ms": f"{run.step:.2f}",
+                     "backward_ms": f"{run.backward:.2f}", "comm_ms": f"{run.comm:.2f}",
+                     "hidden_ms": f"{run.hidden:.2f}", "exposed_ms": f"{run.exposed:.2f}"})
+        print("{communication:>5} {case:9} step {step_ms:>7} ms, backward {backward_ms:>6}, "
+              "communication {comm_ms:>6}, hidden {hidden_ms:>6}, exposed {exposed_ms:>6}".format(**rows[-1]))
+
+    short = best(args, "60", 0.6 * alone.backward / alone.comm, {"off": OFF, "on": FIFO})
+    for case, run in short.items():
+        row("60 %", case, run)
+    off, on = short["off"], short["on"]
+    can = on.backward + on.comm - max(on.backward, on.comm) - on.last
+    gain = (off.step - on.step) / can
+    print(f"overlap hides {off.step - on.step:.1f} of {can:.1f} ms that can be hidden "
+          f"(all but the last bucket, {on.last:.2f} ms): {100 * gain:.1f} %")
+
+    long = best(args, "150", 1.5 * alone.backward / alone.comm,
+                {"off": OFF, "fifo": FIFO, "priority": PRIORITY})
+    for case, run in long.items():
+        row("150 %", case, run)
+    print(f"priority with credit takes {long['priority'].step / long['fifo'].step:.3f} of FIFO's time")
+    with open(args.output / "results.csv", "w", newline="") as f:
+        writer = csv.DictWriter(f, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    plot(args, [("60 %, no overlap", off), ("60 %, overlap", on), ("150 %, FIFO", long["fifo"]),
+                ("150 %, priority", long["priority"])])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
