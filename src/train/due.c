@@ -51,7 +51,7 @@ void rank_fail(struct rank *r, enum status st)
         if (r->t->comm == NULL) {
             return;
         }
-        comm_abort(r->t->comm, r->index, st);
+        comm_abort(r->t->comm, r->index, ST_PEER); /* the cause has been logged */
         if (r->t->sharing != NULL) {
             comm_abort(r->t->sharing, r->index, ST_PEER);
         }

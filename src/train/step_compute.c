@@ -226,8 +226,8 @@ void step_compute(struct step *s)
         struct batch batch = {.micro = m};
         double ready, exposed_s;
         if (r->status == ST_OK && !loader_next(r->loader, &batch)) {
-            step_fail(s, log_fail(ST_INTERNAL, "the images ended early, step %llu",
-                                  (unsigned long long)s->number + 1));
+            step_fail(s, log_fail(ST_INTERNAL, "the images of rank %d ended early, step %llu",
+                                  r->index, (unsigned long long)s->number + 1));
         }
         ready = clock_now_s();
         times->data_s += ready - now;

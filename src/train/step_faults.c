@@ -58,8 +58,9 @@ void step_plant_faults(struct step *s, struct batch *batch)
         r->status = r->status == ST_OK ? ST_PEER : r->status;
     }
     if (inject_due(inject, INJECT_FAIL, r->index, s->number)) {
-        step_fail(s, log_fail(ST_INTERNAL, "injected failure, step %llu, see [debug] inject",
-                              (unsigned long long)s->number + 1));
+        step_fail(s, log_fail(ST_INTERNAL,
+                              "injected failure on rank %d, step %llu, see [debug] inject",
+                              r->index, (unsigned long long)s->number + 1));
     }
 }
 

@@ -1,3 +1,4 @@
+#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,12 +143,13 @@ static void wait_for(const char *name, const char *part)
 static const char *const long_run[] = {"--config", "tiny.ini", "--devices", "2",
                                        "--epochs", "1000000",  NULL};
 
+/* The terminal was closed, or somebody pressed ^C, or asked the process to end. */
 Test(runs, signals_end_after_the_step_with_what_there_is)
 {
-    static const int signals[] = {SIGINT, SIGTERM};
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 
     cli_write_tiny(103);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         int process;
 
         remove_run();
@@ -158,6 +160,69 @@ Test(runs, signals_end_after_the_step_with_what_there_is)
         cli_finish(process, &o);
         cr_assert_eq(o.code, 128 + signals[i], "%d: %s", o.code, o.err);
         cr_assert_not_null(strstr(cli_read_file("run/summary.json"), "}"));
+    }
+}
+
+/* Under nohup a closed terminal is no reason to end. */
+Test(runs, an_ignored_signal_stays_ignored)
+{
+    int process;
+
+    cli_write_tiny(103);
+    cr_assert_neq(signal(SIGHUP, SIG_IGN), SIG_ERR); /* the program inherits that */
+    process = cli_start(long_run);
+    wait_for("stdout", "step=3");
+    cr_assert_eq(kill(process, SIGHUP), 0);
+    wait_for("stdout", "step=40");
+    cr_assert_eq(kill(process, SIGTERM), 0);
+    cli_finish(process, &o);
+    cr_assert_eq(o.code, 128 + SIGTERM, "%d: %s", o.code, o.err);
+}
+
+/* What is in a folder but the names of a process, which come and go. */
+static size_t count_entries(const char *folder)
+{
+    DIR *d = opendir(folder);
+    size_t n = 0;
+
+    cr_assert_not_null(d, "%s", folder);
+    while (readdir(d) != NULL) {
+        n++;
+    }
+    (void)closedir(d);
+    return n;
+}
+
+/* Twenty times: four ranks, ended in every way there is; nothing is left, and the next one runs. */
+Test(runs, twenty_ends_leave_nothing_behind)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGKILL};
+    const char *const words[] = {"--config", "tiny.ini", "--devices", "4",
+                                 "--epochs", "1000000",  NULL};
+
+    size_t temporary = 0;
+
+    cli_write_tiny(103);
+    for (int i = 0; i < 20; i++) {
+        const int number = signals[i % 4];
+        const size_t shared = count_entries("/dev/shm");
+        struct timespec from, now;
+        int process;
+
+        (void)unlink(cli_path("stdout"));
+        process = cli_start(words);
+        wait_for("stdout", "step=3");
+        (void)clock_gettime(CLOCK_MONOTONIC, &from);
+        cr_assert_eq(kill(process, number), 0);
+        cli_finish(process, &o);
+        (void)clock_gettime(CLOCK_MONOTONIC, &now);
+        cr_assert_eq(o.code, 128 + number, "%d: %s", o.code, o.err);
+        cr_assert_leq(now.tv_sec - from.tv_sec, 5);
+        cr_assert_eq(kill(process, 0), -1, "a process is left");
+        cr_assert_leq(count_entries("/dev/shm"), shared, "shared memory is left");
+        remove_run();
+        temporary = i == 0 ? count_entries(cli_folder()) : temporary; /* output, and a cache */
+        cr_assert_eq(count_entries(cli_folder()), temporary, "more than its output is left");
     }
 }
 
