@@ -300,6 +300,7 @@ void arena_ranges_fini(struct rank *r)
     }
     mem_free(a->first);
     mem_free(a->n_tiles);
+    *a = (struct arena_ranges){0};
 }
 
 enum status arena_update(struct rank *r, size_t b, const struct sgd_step *sgd)

@@ -58,8 +58,8 @@ static UNUSED int remove_one(const char *path, const struct stat *s, int kind, s
 /* For TestSuite(.init = ...): a scratch folder, a cache of algorithms in it, and quiet output. */
 static UNUSED void scratch_make(void)
 {
-    (void)snprintf(scratch, sizeof scratch, "%s/espalier-train-%d", P_tmpdir, (int)getpid());
-    cr_assert_eq(mkdir(scratch, 0777), 0, "%s", scratch);
+    (void)snprintf(scratch, sizeof scratch, "%s/espalier-train-XXXXXX", P_tmpdir);
+    cr_assert_not_null(mkdtemp(scratch), "%s", scratch);
     setenv("XDG_CACHE_HOME", scratch, 1);
     cr_assert_not_null(freopen("/dev/null", "w", stdout));
 }

@@ -121,29 +121,56 @@ Test(survey, layers_are_merged_alike_on_all_ranks_and_can_be_pinned)
     }
 }
 
-/* Links with a start-up far above what a layer's backward takes: all layers go together. */
-Test(survey, slow_starts_merge_all_layers)
+/* What planted measurements lead to, and whether it is what the rule says of them. */
+static void conclude(double start_s, double s_per_byte, double backward_s, size_t n_want)
 {
-    char path[128], topology[160];
-    const char *const more[] = {
-        "device.count=2",      "train.epochs=4",     "model.hidden=16,16,16",
-        "comm.fabric=emulate", "comm.buckets=merge", topology,
-        "comm.chunks=tune",    "comm.backend=lp",    NULL};
-    struct outcome o;
-    char *text, pin[128];
-    FILE *f;
+    const char *const more[] = {"device.count=2", "comm.buckets=merge", "model.hidden=32,16,8",
+                                NULL};
+    struct merge_layer layers[4];
+    struct merge_cost cost = {start_s, s_per_byte};
+    struct config cfg;
+    struct trainer *t;
+    struct survey *s;
+    bool ends[4];
+    size_t n = 0, n_merged = 0;
 
-    (void)snprintf(path, sizeof path, "%s/slow.topo", scratch);
-    (void)snprintf(topology, sizeof topology, "comm.topology=%s", path);
-    f = fopen(path, "w");
-    cr_assert_not_null(f);
-    fputs("topology slow\ndevice a b\nlink a b 1 GB/s 3000 us\n", f);
-    (void)fclose(f);
-    o = run_printed(more, &text);
-    find_pin(text, "bucket_layers", pin, sizeof pin);
-    cr_assert_str_eq(pin, "comm.bucket_layers=4", "%s", text);
-    free(text);
-    free(o.weights);
+    make_config(&cfg, more);
+    cr_assert_eq(trainer_create(&cfg, false, &t), ST_OK);
+    s = t->survey;
+    cr_assert_eq(t->n_buckets, 4, "at first a bucket a layer");
+    s->n_steps = SURVEY_COLD_STEPS + SURVEY_LAYER_STEPS;
+    for (size_t b = 0; b < 4; b++) {
+        const size_t bytes = t->buckets[b].n * sizeof(float);
+        s->message_s[b] = start_s + (double)bytes * s_per_byte;
+        s->layer_s[0][2 * b] = backward_s * (double)(b + 1); /* weight and bias */
+        s->layer_s[1][2 * b] = backward_s * 0.5;
+        s->layer_s[0][2 * b + 1] = s->layer_s[1][2 * b + 1] = 1e9;
+        layers[b] = (struct merge_layer){backward_s * (double)(b + 1), bytes};
+    }
+    cr_assert(survey_conclude(t, false), "something changes");
+    cr_assert_not(s->on, "nothing is left to find");
+    cr_assert_float_eq(s->cost.start_s, start_s, 1e-6 * start_s);
+    cr_assert_float_eq(s->cost.s_per_byte, s_per_byte, 1e-6 * s_per_byte);
+    cr_assert_eq(merge_layers(layers, 4, &cost, ends), n_want);
+    cr_assert_eq(t->comm_cfg.bucket_layers.n, n_want);
+    for (size_t i = 0; i < 4; i++) {
+        n_merged++;
+        if (ends[i]) {
+            cr_assert_eq(t->comm_cfg.bucket_layers.v[n++], (double)n_merged, "layer %zu", i);
+            n_merged = 0;
+        }
+    }
+    cr_assert_eq(replica_recut(t), ST_OK);
+    cr_assert_eq(t->n_buckets, n_want);
+    trainer_destroy(t);
+    config_fini(&cfg);
+}
+
+Test(survey, layers_are_merged_by_the_rule_for_the_measured_costs)
+{
+    conclude(1e-3, 1e-9, 1e-5, 1); /* starting costs far more than waiting */
+    conclude(1e-6, 1e-9, 1e-3, 4); /* each sum is in long before the next layer is done */
+    conclude(1e-4, 1e-8, 4e-5, 3); /* the first two are worth it, the later ones take too long */
 }
 
 /* With a trace, whose buckets get other names on the way. */
