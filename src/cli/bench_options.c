@@ -26,6 +26,7 @@ enum {
     FLAG_CHUNK,
     FLAG_WORKERS,
     FLAG_EMULATE,
+    FLAG_STARTUP,
     FLAG_TIMEOUT,
     FLAG_PEER,
     FLAG_OUT,
@@ -58,6 +59,11 @@ static const struct args_flag flags[N_FLAGS] = {
     [FLAG_WORKERS] = {"workers", "N", "threads besides the ranks' own; default 0", NULL, 0},
     [FLAG_EMULATE] = {"emulate", "SCALE",
                       "keep to the topology's links, so many times slower than they are", NULL, 0},
+    [FLAG_STARTUP] =
+        {"startup", "US",
+         "--emulate: microseconds for which a message keeps its links besides its bytes; "
+         "default 0",
+         NULL, 0},
     [FLAG_TIMEOUT] = {"timeout", "SECONDS", "of every wait; default 60", NULL, 'T'},
     [FLAG_PEER] = {"peer", "mpi", "then measure the installed MPI library, under mpirun", NULL, 0},
     [FLAG_OUT] = {"out", "FILE", "results as well to FILE.csv or FILE.json", NULL, 0},
@@ -234,6 +240,10 @@ static enum status take(const struct args_flag *f, const char *value, struct ben
         return text_to_double(value, &o->scale) && o->scale > 0
                    ? ST_OK
                    : bad(f, value, "a factor above 0, 1 for real time");
+    case FLAG_STARTUP:
+        return text_to_double(value, &o->startup_us) && o->startup_us >= 0
+                   ? ST_OK
+                   : bad(f, value, "microseconds, 0 or more");
     case FLAG_TIMEOUT:
         return text_to_double(value, &o->timeout_s) && o->timeout_s > 0
                    ? ST_OK

@@ -25,7 +25,7 @@ struct bench_options {
     uint64_t begin, end, factor, chunk_bytes;
     size_t n_iterations, n_warmup;
     bool check, out_of_place, in_place, emulate, mpi, help, version;
-    double timeout_s, scale;
+    double timeout_s, scale, startup_us;
     const char *topology, *out; /* "" if not given; point into argv */
     const char *plan;           /* NULL if not given */
 };

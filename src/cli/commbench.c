@@ -93,6 +93,7 @@ static enum status bench_backend(const struct bench_options *o, const struct top
                               .chunk_bytes = o->chunk_bytes,
                               .emulate = o->emulate,
                               .scale = o->scale,
+                              .startup_s = o->startup_us * 1e-6,
                               .n_workers = o->n_workers,
                               .n_warmup = o->n_warmup,
                               .n_iterations = o->n_iterations,

@@ -20,7 +20,7 @@ void agenda_fini(struct agenda *a)
 
 static bool before(const struct agenda_entry *x, const struct agenda_entry *y)
 {
-    return x->when_s < y->when_s || (x->when_s == y->when_s && x->number < y->number);
+    return x->when < y->when || (x->when == y->when && x->number < y->number);
 }
 
 void agenda_add(struct agenda *a, struct agenda_entry e)

@@ -3,15 +3,16 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/status.h"
 
 /* Things to come, the earliest first; of equal times the one that was added first. */
 struct agenda_entry {
-    double when_s;
+    int64_t when; /* in any unit */
     unsigned long long number;
-    size_t job, tree, chunk, op;
-    size_t bytes;
+    size_t what;
+    int kind;
 };
 
 struct agenda {
@@ -24,6 +25,7 @@ struct agenda {
 MUST_CHECK enum status agenda_init(struct agenda *a, size_t capacity);
 void agenda_fini(struct agenda *a);
 
+/* The number is given here. */
 void agenda_add(struct agenda *a, struct agenda_entry e);
 
 /* The earliest entry, or NULL. */

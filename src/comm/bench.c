@@ -35,7 +35,7 @@ struct bench {
     struct plan *plan;
     struct program *program;
     double predicted_s;
-    struct engine_fabric fabric;
+    struct fabric_model fabric;
     struct program_buffers *buffers;
     struct engine *engine;
     struct rank *ranks;
@@ -194,8 +194,10 @@ static enum status make_program(struct bench *b)
                                 .fuse = !s->emulate,
                                 .n = s->n,
                                 .chunk_bytes = s->chunk_bytes};
-    struct cost_model model = {
-        .topo = s->emulate ? s->topo : NULL, .scale = s->scale, .n_cores = cost_cores()};
+    struct cost_model model = {.topo = s->emulate ? s->topo : NULL,
+                               .scale = s->scale,
+                               .startup_s = s->startup_s,
+                               .n_cores = cost_cores()};
     struct auto_choice choice;
 
     if (s->plan != NULL) {
@@ -251,7 +253,8 @@ static enum status start(struct bench *b)
                                  .timeout_s = s->timeout_s};
     struct engine_job job = {b->program, b->buffers, collective_name(s->collective), "benchmark"};
 
-    b->fabric = (struct engine_fabric){s->topo, s->scale, 0};
+    b->fabric =
+        (struct fabric_model){.topo = s->topo, .scale = s->scale, .startup_s = s->startup_s};
     TRY(engine_create(&opt, &job, 1, &b->engine));
     if (pthread_barrier_init(&b->barrier, NULL, (unsigned)opt.n_ranks) != 0) {
         return log_fail(ST_INTERNAL, "cannot make a barrier for %d ranks", opt.n_ranks);

@@ -23,7 +23,7 @@ struct bench_spec {
     bool check;
     size_t chunk_bytes; /* 0: chosen */
     bool emulate;       /* keep to the links of the topology, `scale` times slower */
-    double scale;
+    double scale, startup_s;
     int n_workers;
     size_t n_warmup, n_iterations; /* n_iterations 0: chosen by time */
     double timeout_s;

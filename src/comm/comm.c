@@ -12,7 +12,7 @@
 struct comm {
     const struct topo *topo;
     struct comm_parts parts;
-    struct engine_fabric fabric;
+    struct fabric_model fabric;
     struct engine *engine;             /* of memory of the host, */
     const struct device_place *places; /* or */
     struct engine_cuda *engine_cuda;   /* of devices */
@@ -102,7 +102,10 @@ static enum status fill(struct comm *c, const struct comm_args *a)
     c->topo = a->topo;
     c->n_ranks = a->n_ranks;
     c->emulate = strcmp(cfg->fabric, "emulate") == 0;
-    c->fabric = (struct engine_fabric){a->topo, cfg->fabric_scale, (size_t)cfg->credit_bytes};
+    c->fabric = (struct fabric_model){.topo = a->topo,
+                                      .scale = cfg->fabric_scale,
+                                      .startup_s = cfg->fabric_startup_us * 1e-6,
+                                      .credit_bytes = (size_t)cfg->credit_bytes};
     /* The ranks' own threads move the bytes while they post and wait: more threads would only take
      * the cores from them. */
     c->n_workers = cfg->workers < 0 ? 0 : (int)cfg->workers;

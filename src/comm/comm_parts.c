@@ -8,6 +8,9 @@
 #include "comm/auto.h"
 #include "comm/plan_json.h"
 
+/* What starting a copy or a kernel on a device costs. */
+static const double launch_s = 3e-6;
+
 static struct program_spec spec_of(const struct comm_parts *p, const struct comm_args *a, size_t n)
 {
     const size_t given = chunk_rules_find(&p->chunks, n * sizeof(float));
@@ -167,9 +170,11 @@ enum status comm_parts_init(struct comm_parts *p, const struct comm_args *a)
     if (a->cfg->chunk_bytes != 0 && (p->chunks.n > 0 || p->chunks.tune)) {
         return log_fail(ST_INPUT, "[comm] chunk_bytes and chunks are both given, drop one of them");
     }
-    p->model = (struct cost_model){.topo = emulate || a->places != NULL ? a->topo : NULL,
-                                   .scale = emulate ? a->cfg->fabric_scale : 1,
-                                   .n_cores = cost_cores()};
+    p->model =
+        (struct cost_model){.topo = emulate || a->places != NULL ? a->topo : NULL,
+                            .scale = emulate ? a->cfg->fabric_scale : 1,
+                            .startup_s = emulate ? a->cfg->fabric_startup_us * 1e-6 : launch_s,
+                            .n_cores = cost_cores()};
     TRY(make_choices(p, a));
     p->parts = mem_alloc(a->n_buckets, sizeof *p->parts);
     if (p->parts == NULL) {

@@ -1,5 +1,6 @@
 #include "comm/cost.h"
 
+#include <math.h>
 #include <sched.h>
 
 #include "base/mem.h"
@@ -9,9 +10,14 @@
 /* Shared memory: handing out an operation, and moving a byte in or out of a core. */
 static const double op_s = 0.3e-6, traffic_s_per_byte = 1 / 25e9;
 
+/* Times that differ by this part are as good as equal: then larger chunks are better, as each costs
+ * something that is not modelled. */
+static const double alike = 0.005;
+
 enum {
     MIN_CHUNK = 4 << 10,
-    MAX_CHUNKS = 1024 /* of a tree: more only cost time to plan */
+    MAX_OPS = 1 << 17, /* more only cost time to plan */
+    PATIENCE = 2,      /* halvings in a row that save nothing */
 };
 
 int cost_cores(void)
@@ -21,63 +27,118 @@ int cost_cores(void)
     return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
+/* One operation on one chunk. */
+struct item {
+    size_t tree, chunk, op;
+};
+
 struct play {
     const struct program *p;
     const struct cost_model *m;
-    struct fabric *fabric;
-    double *core_free_s; /* [n_cores] */
-    int *waits;          /* [n_instances] operations still to wait for */
-    struct agenda ends;
-    double last_s;
+    int *waits; /* [n_instances] operations still to wait for */
+    int64_t last_ps;
+    struct fabric *fabric; /* over links */
+    struct agenda ends;    /* in memory, of instances */
+    int64_t *core_free_ps; /* [n_cores] */
 };
 
-static double on_core(struct play *y, double ready_s, double work_s)
+static size_t instance_of(const struct play *y, struct item i)
 {
-    int best = 0;
+    const struct program_tree *t = &y->p->trees[i.tree];
 
-    for (int k = 1; k < y->m->n_cores; k++) {
-        best = y->core_free_s[k] < y->core_free_s[best] ? k : best;
-    }
-    ready_s = y->core_free_s[best] > ready_s ? y->core_free_s[best] : ready_s;
-    y->core_free_s[best] = ready_s + work_s;
-    return ready_s + work_s;
+    return t->first_instance + i.chunk * t->n_ops + i.op;
 }
 
-/* The operation may start at `ready_s`: note when it ends. */
-static void start(struct play *y, size_t tree, size_t chunk, size_t op, double ready_s)
+static const struct program_op *op_of(const struct play *y, struct item i)
 {
-    const struct program_op *o = &y->p->ops[y->p->trees[tree].op + op];
-    struct agenda_entry e = {.tree = tree, .chunk = chunk, .op = op};
+    return &y->p->ops[y->p->trees[i.tree].op + i.op];
+}
+
+/* --- In memory: the core that is free first takes what is ready --- */
+
+static void start_on_core(struct play *y, struct item i, int64_t ready_ps)
+{
+    const struct program_op *o = op_of(y, i);
+    int64_t *core = y->core_free_ps;
     double bytes;
     size_t n;
 
-    (void)program_chunk(y->p, tree, chunk, &n);
+    (void)program_chunk(y->p, i.tree, i.chunk, &n);
     bytes = (double)n * (double)dtype_bytes(y->p->spec.dtype);
-    if (y->fabric != NULL) {
-        e.when_s = fabric_send(y->fabric, o->path, bytes, ready_s);
-        e.when_s += o->n_src > 1 ? bytes * y->m->reduce_s_per_byte : 0;
-    } else {
-        e.when_s = on_core(y, ready_s, op_s + (o->n_src + o->n_dst) * bytes * traffic_s_per_byte);
+    for (int k = 1; k < y->m->n_cores; k++) {
+        core = y->core_free_ps[k] < *core ? &y->core_free_ps[k] : core;
     }
-    agenda_add(&y->ends, e);
+    *core = ready_ps > *core ? ready_ps : *core;
+    *core += llround(1e12 * (op_s + (o->n_src + o->n_dst) * bytes * traffic_s_per_byte));
+    agenda_add(&y->ends, (struct agenda_entry){*core, 0, instance_of(y, i), 0});
 }
 
-/* Over links one message of an operation is under way at a time, as in the engine (job.c). */
+static struct item item_of(const struct play *y, size_t instance)
+{
+    size_t low = 0, high = y->p->n_trees;
+    const struct program_tree *t;
+
+    while (high - low > 1) { /* the last tree that begins at or before the instance */
+        size_t mid = low + (high - low) / 2;
+        if (y->p->trees[mid].first_instance <= instance) {
+            low = mid;
+        } else {
+            high = mid;
+        }
+    }
+    t = &y->p->trees[low];
+    instance -= t->first_instance;
+    return (struct item){low, instance / t->n_ops, instance % t->n_ops};
+}
+
+/* --- Both --- */
+
+static void start(struct play *y, struct item i, int64_t now_ps)
+{
+    if (y->fabric == NULL) {
+        start_on_core(y, i, now_ps);
+    } else {
+        struct fabric_message m = {.program = y->p, .tree = i.tree, .chunk = i.chunk, .op = i.op};
+        fabric_post(y->fabric, &m, now_ps);
+    }
+}
+
+static void release(struct play *y, struct item i, int64_t now_ps)
+{
+    if (--y->waits[instance_of(y, i)] == 0) {
+        start(y, i, now_ps);
+    }
+}
+
+/* The next that happens; false at the end. */
+static bool next(struct play *y, struct item *i, bool *arrived)
+{
+    if (y->fabric != NULL) {
+        struct fabric_event e;
+        if (!fabric_next(y->fabric, INT64_MAX, &e)) {
+            return false;
+        }
+        *i = (struct item){e.message.tree, e.message.chunk, e.message.op};
+        *arrived = e.arrived;
+        y->last_ps = e.when_ps;
+        return true;
+    }
+    if (agenda_first(&y->ends) == NULL) {
+        return false;
+    }
+    y->last_ps = agenda_first(&y->ends)->when;
+    *i = item_of(y, agenda_take(&y->ends).what);
+    *arrived = true;
+    return true;
+}
+
+/* Over links the chunks of an operation leave one after the other, as in the engine (job.c). */
 static bool in_order(const struct play *y, size_t chunk)
 {
     return y->fabric != NULL && chunk > 0;
 }
 
-static void release(struct play *y, size_t tree, size_t chunk, size_t op, double now_s)
-{
-    const struct program_tree *t = &y->p->trees[tree];
-
-    if (--y->waits[t->first_instance + chunk * t->n_ops + op] == 0) {
-        start(y, tree, chunk, op, now_s);
-    }
-}
-
-static void play(struct play *y)
+static void start_all(struct play *y)
 {
     const struct program *p = y->p;
     size_t most = 0;
@@ -87,88 +148,107 @@ static void play(struct play *y)
     }
     for (size_t c = 0; c < most; c++) { /* the trees advance side by side */
         for (size_t t = 0; t < p->n_trees; t++) {
-            const struct program_tree *tree = &p->trees[t];
-            for (size_t i = 0; c < tree->n_chunks && i < tree->n_ops; i++) {
-                const struct program_op *o = &p->ops[tree->op + i];
-                int *waits = &y->waits[tree->first_instance + c * tree->n_ops + i];
-                *waits = o->n_deps - o->n_posts + in_order(y, c);
+            for (size_t k = 0; c < p->trees[t].n_chunks && k < p->trees[t].n_ops; k++) {
+                struct item i = {t, c, k};
+                int *waits = &y->waits[instance_of(y, i)];
+                *waits = op_of(y, i)->n_deps - op_of(y, i)->n_posts + in_order(y, c);
                 if (*waits == 0) {
-                    start(y, t, c, i, 0);
+                    start(y, i, 0);
                 }
             }
         }
     }
-    while (agenda_first(&y->ends) != NULL) {
-        struct agenda_entry e = agenda_take(&y->ends);
-        const struct program_tree *tree = &p->trees[e.tree];
-        const struct program_op *o = &p->ops[tree->op + e.op];
-        y->last_s = e.when_s;
-        if (e.chunk + 1 < tree->n_chunks && in_order(y, e.chunk + 1)) {
-            release(y, e.tree, e.chunk + 1, e.op, e.when_s);
+}
+
+static void play(struct play *y)
+{
+    struct item i;
+    bool arrived;
+
+    start_all(y);
+    while (next(y, &i, &arrived)) {
+        const struct program_op *o = op_of(y, i);
+        if (!arrived && i.chunk + 1 < y->p->trees[i.tree].n_chunks) {
+            release(y, (struct item){i.tree, i.chunk + 1, i.op}, y->last_ps);
         }
-        for (int k = 0; k < o->n_next; k++) {
-            size_t next = (size_t)p->ints[o->next + (size_t)k];
-            release(y, e.tree, e.chunk, next, e.when_s);
+        for (int k = 0; arrived && k < o->n_next; k++) {
+            size_t next = (size_t)y->p->ints[o->next + (size_t)k];
+            release(y, (struct item){i.tree, i.chunk, next}, y->last_ps);
         }
     }
+}
+
+static enum status play_init(struct play *y)
+{
+    const struct fabric_model links = {.topo = y->m->topo,
+                                       .scale = y->m->scale,
+                                       .startup_s = y->m->startup_s,
+                                       .reduce_s_per_byte = y->m->reduce_s_per_byte};
+
+    y->waits = mem_alloc(y->p->n_instances, sizeof *y->waits);
+    if (y->waits == NULL) {
+        return ST_NOMEM;
+    }
+    if (y->m->topo != NULL) {
+        return fabric_create(&links, y->p->n_instances, &y->fabric);
+    }
+    y->core_free_ps =
+        mem_alloc((size_t)(y->m->n_cores > 0 ? y->m->n_cores : 1), sizeof *y->core_free_ps);
+    return y->core_free_ps == NULL ? ST_NOMEM : agenda_init(&y->ends, y->p->n_instances);
 }
 
 enum status cost_predict(const struct program *p, const struct cost_model *m, double *time_s)
 {
     struct play y = {.p = p, .m = m};
-    enum status st = ST_OK;
+    enum status st = play_init(&y);
 
-    y.waits = mem_alloc(p->n_instances, sizeof *y.waits);
-    y.core_free_s = mem_alloc((size_t)(m->n_cores > 0 ? m->n_cores : 1), sizeof *y.core_free_s);
-    if (y.waits == NULL || y.core_free_s == NULL) {
-        st = ST_NOMEM;
-    }
-    if (st == ST_OK && m->topo != NULL) {
-        st = fabric_create(m->topo, m->scale, &y.fabric);
-    }
-    if (st == ST_OK) {
-        st = agenda_init(&y.ends, p->n_instances);
-    }
     if (st == ST_OK) {
         play(&y);
-        *time_s = y.last_s;
+        *time_s = (double)y.last_ps * 1e-12;
     }
     agenda_fini(&y.ends);
     fabric_destroy(y.fabric);
-    mem_free(y.core_free_s);
+    mem_free(y.core_free_ps);
     mem_free(y.waits);
+    return st;
+}
+
+/* How long it takes with chunks of that size; no time if they are too many. */
+static enum status predict_with(const struct plan *plan, const struct program_spec *spec,
+                                const struct cost_model *m, size_t chunk_bytes, double *time_s)
+{
+    struct program_spec trial = *spec;
+    struct program *p;
+    enum status st = ST_OK;
+
+    trial.chunk_bytes = chunk_bytes;
+    TRY(program_create(plan, &trial, &p));
+    *time_s = INFINITY;
+    if (p->n_instances <= MAX_OPS) {
+        st = cost_predict(p, m, time_s);
+    }
+    program_destroy(p);
     return st;
 }
 
 enum status cost_best_chunk(const struct plan *plan, const struct program_spec *spec,
                             const struct cost_model *m, size_t *chunk_bytes)
 {
-    size_t total = spec->n * dtype_bytes(spec->dtype), best = 0;
-    double best_s = 0;
+    size_t of_tree = spec->n * dtype_bytes(spec->dtype) / plan->n_trees, largest = MIN_CHUNK, b;
+    double time_s[8 * sizeof(size_t)], best_s = INFINITY;
+    int n = 0, in_vain = 0;
 
-    for (size_t bytes = MIN_CHUNK; plan->pipelined; bytes *= 2) {
-        struct program_spec trial = *spec;
-        struct program *p;
-        double time_s;
-        enum status st;
-        if (total / bytes > MAX_CHUNKS) {
-            continue;
-        }
-        trial.chunk_bytes = bytes;
-        TRY(program_create(plan, &trial, &p));
-        st = cost_predict(p, m, &time_s);
-        program_destroy(p);
-        if (st != ST_OK) {
-            return st;
-        }
-        if (best == 0 || time_s < best_s) {
-            best = bytes;
-            best_s = time_s;
-        }
-        if (bytes >= total) {
-            break;
-        }
+    while (largest < of_tree && largest <= SIZE_MAX / 4) {
+        largest *= 2;
     }
-    *chunk_bytes = best;
+    *chunk_bytes = plan->pipelined ? largest : 0;
+    for (b = largest; plan->pipelined && b >= MIN_CHUNK && in_vain < PATIENCE; b /= 2) {
+        TRY(predict_with(plan, spec, m, b, &time_s[n]));
+        in_vain = time_s[n] < best_s * (1 - alike / 4) ? 0 : in_vain + 1;
+        best_s = fmin(time_s[n++], best_s);
+    }
+    for (int k = 0; k < n && time_s[k] > best_s * (1 + alike); k++) {
+        *chunk_bytes = largest >> (k + 1);
+    }
     return ST_OK;
 }

@@ -204,6 +204,38 @@ static void sink_last(struct program *p)
     op->sinks = true;
 }
 
+/* Rounds that have to follow the operation, if what comes next can only go one by one. */
+static int rounds_after(const struct program *p, const struct program_op *ops,
+                        const struct program_op *op)
+{
+    const int *next = p->ints + op->next;
+    int most = 0;
+
+    for (int i = 0; i < op->n_next; i++) {
+        int rounds = ops[next[i]].n_after;
+        for (int k = 0; k < op->n_next; k++) {
+            rounds += ops[next[k]].n_after >= ops[next[i]].n_after;
+        }
+        most = rounds > most ? rounds : most;
+    }
+    return most;
+}
+
+/* What follows an operation comes later in the list. */
+static void find_rounds(const struct program *p, struct program_op *ops, size_t n_ops)
+{
+    for (size_t i = 0; i < n_ops; i++) { /* as early as possible */
+        for (int k = 0; k < ops[i].n_next; k++) {
+            int *next = &ops[p->ints[ops[i].next + (size_t)k]].round;
+            *next = ops[i].round + 1 > *next ? ops[i].round + 1 : *next;
+        }
+    }
+    for (size_t i = n_ops; i-- > 0;) {
+        ops[i].n_after = rounds_after(p, ops, &ops[i]);
+        ops[i].round = ops[i].n_src > 1 ? ops[i].round : -ops[i].n_after;
+    }
+}
+
 enum status lower_tree(struct lower *l, const struct tree *t, struct program_tree *out)
 {
     struct program *p = l->p;
@@ -225,5 +257,6 @@ enum status lower_tree(struct lower *l, const struct tree *t, struct program_tre
     for (size_t i = 0; i < out->n_ops; i++) {
         TRY(emit_lists(l, p->ops + out->op, out->n_ops, i));
     }
+    find_rounds(p, p->ops + out->op, out->n_ops);
     return ST_OK;
 }

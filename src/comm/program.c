@@ -85,6 +85,7 @@ enum status program_create_sink(const struct plan *plan, const struct program_sp
     p->n_ranks = plan->n_ranks;
     p->n_nodes = plan->n_nodes;
     p->n_trees = plan->n_trees;
+    p->whole = !plan->pipelined;
     p->fold = fold_select(spec->dtype, spec->redop);
     p->stream = spec->n > STREAM_BYTES / dtype_bytes(spec->dtype) / (size_t)plan->n_ranks;
     p->trees = mem_alloc(plan->n_trees, sizeof *p->trees);

@@ -39,6 +39,8 @@ struct program_op {
     int n_src, n_dst, n_next, n_posts, n_ranks;
     int n_deps;              /* operations and posts that it waits for */
     const struct path *path; /* links that its data cross, in the plan; NULL if none or fused */
+    int n_after; /* rounds of its chunk that follow, if who hands on sends one at a time */
+    int round; /* of an exchange: sums are made as early as possible, copies as late as possible */
     bool finish;
     bool sinks; /* its result goes to the program's sink; n_dst is 0 */
 };
@@ -88,6 +90,7 @@ struct program {
     size_t *touches; /* [n_ranks] instances that read or write memory of the rank */
     bool *has_tmp;   /* [n_nodes] */
     fold_fn *fold;
+    bool whole;  /* the plan is not pipelined: what is ready for the same hop goes as one message */
     bool stream; /* the message is so large that no cache would keep the results */
 };
 

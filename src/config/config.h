@@ -79,7 +79,7 @@ struct config_comm {
     char *plan;   /* a plan file; "" = made by the backend */
     char *treepack; /* exact | k=N | mwu ... | hybrid=KINDS ... | three-phase */
     char *fabric;   /* memory | emulate */
-    double fabric_scale;
+    double fabric_scale, fabric_startup_us;
     int64_t workers; /* engine threads; -1 = chosen */
     char *order;     /* fifo | priority */
     uint64_t credit_bytes;

@@ -168,6 +168,9 @@ static const struct config_key table[] = {
      .help = "Copies at the speed of memory, or held to the topology's link speeds."},
     {AT(comm, fabric_scale), KEY_REAL, "1", 0, 1e9, KEY_OPEN_MIN, .habits = "time_scale",
      .help = "fabric = emulate: links are so many times slower than the topology says."},
+    {AT(comm, fabric_startup_us), KEY_REAL, "0", 0, 1e6,
+     .help = "fabric = emulate: microseconds for which every message keeps its links besides the "
+             "time for its bytes, before scaling."},
     {AT(comm, workers), KEY_INT, "-1", -1, 4096, KEY_LOCAL, .habits = "comm_threads|threads",
      .help = "Threads that move data besides the devices' own; -1: chosen."},
     {AT(comm, order), KEY_CHOICE, "fifo", .choices = "fifo|priority", .habits = "scheduling",

@@ -32,10 +32,11 @@ Test(commbench, options_have_the_letters_and_units_of_the_field)
     cr_assert_str_eq(o.backends[1], "auto");
     cr_assert_eq(o.collective, COLL_ALLREDUCE);
     cr_assert_eq(PARSE(&o, "--collective", "reduce-scatter", "-d", "bfloat16", "-o", "max",
-                       "--place", "in", "--emulate", "10"),
+                       "--place", "in", "--emulate", "10", "--startup", "0.5"),
                  ST_OK);
     cr_assert(o.collective == COLL_REDUCE_SCATTER && o.dtype == DTYPE_BF16);
     cr_assert(o.redop == REDOP_MAX && o.in_place && !o.out_of_place && o.emulate && o.scale == 10);
+    cr_assert_eq(o.startup_us, 0.5);
     cr_assert_eq(o.n_backends > 5, true); /* all, where none is named */
 }
 
@@ -53,6 +54,7 @@ Test(commbench, junk_is_refused)
                             {"--out", "x.txt"},
                             {"-T", "0"},
                             {"--emulate", "0"},
+                            {"--startup", "-1"},
                             {"--peer", "nccl"},
                             {"--colective", "reduce"}};
     struct bench_options o;

@@ -52,6 +52,11 @@ Test(bench, an_emulated_collective_takes_the_predicted_time_or_longer)
     cr_assert_geq(r.predicted_s, 4000 * 0.01 / 1000 / 2);
     cr_assert_geq(r.time_s, 0.9 * r.predicted_s);
     cr_assert_not_null(planner_find(r.backend));
+    s.startup_s = 2; /* now a message takes 20 ms at the least */
+    cr_assert_eq(bench_run(&s, &r), ST_OK);
+    cr_assert_eq(r.wrong, 0);
+    cr_assert_geq(r.predicted_s, 0.02);
+    cr_assert_geq(r.time_s, 0.9 * r.predicted_s);
     topo_destroy(t);
 }
 

@@ -1,5 +1,6 @@
 #include <dirent.h>
 #include <pthread.h>
+#include <time.h>
 
 #include "base/mem.h"
 #include "comm/engine/engine.h"
@@ -141,6 +142,42 @@ Test(engine, two_hundred_thousand_mixed_collectives_stay_right_and_keep_nothing)
         program_destroy(mix.programs[k]);
         plan_destroy(plans[k]);
     }
+    topo_destroy(t);
+    cr_assert_eq(mem_live(), 0);
+}
+
+/* It matters there what is sent first, which must not depend on who comes first. */
+Test(engine, over_links_a_plan_without_chunks_starts_when_all_ranks_are_there)
+{
+    struct topo *t = grid_mesh(4);
+    struct plan *plan = grid_plan("mst", t, COLL_BROADCAST, 0);
+    struct program_spec spec = {DTYPE_F32, REDOP_SUM, true, false, 10, 0};
+    struct program *p = grid_program(plan, &spec);
+    struct fabric_model links = {.topo = t, .scale = 1e-6};
+    struct engine_options opt = {.n_ranks = 4, .timeout_s = 60, .fabric = &links};
+    struct grid_memory m;
+    struct engine_job job;
+    struct engine *e;
+
+    grid_memory_init(&m, p);
+    job = (struct engine_job){p, m.buffers, "broadcast", "test"};
+    cr_assert_eq(engine_create(&opt, &job, 1, &e), ST_OK);
+    cr_assert_eq(engine_post(e, 0, 0), ST_OK);
+    cr_assert_eq(engine_post(e, 1, 0), ST_OK);
+    for (int k = 0; k < 1000; k++) { /* a message takes 40 ns */
+        (void)nanosleep(&(struct timespec){0, 10000}, NULL);
+        cr_assert_not(engine_done(e, 1, 0));
+    }
+    cr_assert_eq(engine_post(e, 2, 0), ST_OK);
+    cr_assert_eq(engine_post(e, 3, 0), ST_OK);
+    for (int r = 0; r < 4; r++) {
+        cr_assert_eq(engine_wait(e, r, 0), ST_OK);
+    }
+    cr_assert_eq(grid_memory_wrong(&m, 0), 0);
+    engine_destroy(e);
+    grid_memory_fini(&m);
+    program_destroy(p);
+    plan_destroy(plan);
     topo_destroy(t);
     cr_assert_eq(mem_live(), 0);
 }

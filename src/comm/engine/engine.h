@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "base/status.h"
+#include "comm/fabric.h"
 #include "comm/program.h"
 
 /*
@@ -24,21 +25,14 @@ struct engine_job {
     const char *what, *label;              /* for messages: "allreduce", "bucket 3 (conv1)" */
 };
 
-/* The timing of links to keep to instead of running at the speed of memory. */
-struct engine_fabric {
-    const struct topo *topo; /* must outlive the engine */
-    double scale;            /* links are so many times slower */
-    size_t credit_bytes;     /* bytes in flight at a time; 0: no limit */
-};
-
 struct engine_options {
     int n_ranks;
-    int n_workers;                      /* threads besides the ranks' own */
-    double timeout_s;                   /* of every wait */
-    bool timed;                         /* engine_last_times works; costs a few readings of the
-                                           clock for each post */
-    const struct engine_fabric *fabric; /* NULL: the speed of memory */
-    int n_cores;                        /* 0: those that the creating thread may use */
+    int n_workers;                     /* threads besides the ranks' own */
+    double timeout_s;                  /* of every wait */
+    bool timed;                        /* engine_last_times works; costs a few readings of the
+                                          clock for each post */
+    const struct fabric_model *fabric; /* links to keep to; NULL: the speed of memory */
+    int n_cores;                       /* 0: those that the creating thread may use */
     bool last_first; /* of several jobs with ready operations serve the one with the highest
                         number first; else the lowest */
 };

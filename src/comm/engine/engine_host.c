@@ -116,8 +116,8 @@ static enum status fill(struct engine *e, const struct engine_job *jobs, size_t 
         for (size_t k = 0; k < n_jobs; k++) {
             n_instances += jobs[k].program->n_instances;
         }
-        TRY(agenda_init(&e->arrivals, n_instances));
-        TRY(fabric_create(e->opt.fabric->topo, e->opt.fabric->scale, &e->fabric));
+        e->origin_ns = clock_now_ns();
+        TRY(fabric_create(e->opt.fabric, n_instances, &e->fabric));
     }
     return start_workers(e);
 }
@@ -141,6 +141,7 @@ enum status engine_create(const struct engine_options *options, const struct eng
     e->direct = !e->crowded && e->opt.n_workers == 0 && gate_can_order();
     e->timed = e->opt.timed || e->opt.fabric != NULL;
     e->timeout_ns = timeout_s < 1e9 ? (int64_t)(timeout_s * 1e9) : INT64_C(1000000000000000000);
+    atomic_init(&e->starting, 0);
     atomic_init(&e->sleepers, 0);
     atomic_init(&e->failed, ST_OK);
     atomic_init(&e->stop, false);
@@ -166,7 +167,6 @@ void engine_destroy(struct engine *e)
     for (size_t k = 0; k < e->n_jobs; k++) {
         job_fini(&e->jobs[k]);
     }
-    agenda_fini(&e->arrivals);
     fabric_destroy(e->fabric);
     mem_free(e->jobs);
     mem_free(e->gates);

@@ -65,10 +65,7 @@ void engine_run_conclude(struct engine *e, struct job *j, struct job_item i, int
     for (int k = 0; k < op->n_next; k++) {
         n_ready += job_release(j, (struct job_item){i.tree, i.chunk, (size_t)next[k]}, now_ns);
     }
-    if (j->ready_ns != NULL && i.chunk + 1 < j->p->trees[i.tree].n_chunks) {
-        n_ready += job_release(j, (struct job_item){i.tree, i.chunk + 1, i.op}, now_ns);
-    }
-    if (n_ready > 1 && atomic_load(&e->sleepers) > 0) {
+    if (n_ready > 1 && e->fabric == NULL && atomic_load(&e->sleepers) > 0) {
         engine_run_wake(e, n_ready - 1);
     }
     for (int k = 0; k < op->n_ranks; k++) {
@@ -103,21 +100,51 @@ static bool is_last(struct engine *e, struct job *j)
     return true;
 }
 
+/*
+ * Over links a plan that is not pipelined starts when all ranks are there: what is sent first to
+ * whom matters then, and must not depend on who came first.
+ */
+static bool starts_together(const struct job *j)
+{
+    return j->ready_ns != NULL && j->p->whole;
+}
+
+/* What the post of `rank` allows; `last` for the last rank that posts. */
+static size_t start_nodes(struct job *j, int rank, bool last, int64_t now)
+{
+    int first = rank, end = rank + 1;
+    size_t n_ready = 0;
+
+    if (starts_together(j)) {
+        first = 0;
+        end = last ? j->p->n_ranks : 0;
+    }
+    for (int v = first; v < end; v++) {
+        n_ready += job_start(j, v, now);
+    }
+    for (int v = j->p->n_ranks; last && v < j->p->n_nodes; v++) {
+        n_ready += job_start(j, v, now);
+    }
+    return n_ready;
+}
+
 static size_t start_graph(struct engine *e, struct job *j, int rank)
 {
     int64_t now = atomic_load_explicit(&j->ranks[rank].posted_ns, memory_order_relaxed);
+    bool last;
     size_t n_ready;
 
     if (j->p->touches[rank] == 0) {
         finish_rank(e, j, rank, now);
         return 0;
     }
-    n_ready = job_start(j, rank, now);
-    if (j->has_relays && is_last(e, j)) {
-        for (int v = j->p->n_ranks; v < j->p->n_nodes; v++) {
-            n_ready += job_start(j, v, now);
-        }
+    last = (j->has_relays || starts_together(j)) && is_last(e, j);
+    if (e->fabric == NULL) {
+        return start_nodes(j, rank, last, now);
     }
+    atomic_fetch_add(&e->starting, 1);
+    n_ready = start_nodes(j, rank, last, now);
+    atomic_fetch_sub(&e->starting, 1);
     return n_ready;
 }
 

@@ -7,7 +7,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "comm/agenda.h"
 #include "comm/engine/engine.h"
 #include "comm/engine/gate.h"
 #include "comm/engine/job.h"
@@ -33,7 +32,8 @@ struct engine {
     bool timed;
     int64_t timeout_ns;
     struct fabric *fabric; /* NULL: the speed of memory */
-    struct agenda arrivals;
+    atomic_int starting;   /* ranks that are making operations ready for it, all at one time */
+    int64_t origin_ns;     /* of its time */
     _Alignas(64) atomic_int sleepers;
     _Alignas(64) atomic_int failed; /* enum status */
     atomic_bool stop;
