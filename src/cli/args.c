@@ -104,7 +104,11 @@ void args_print(const struct args_flag *flags, size_t n, FILE *out)
 enum status args_flush_stdout(void)
 {
     errno = 0;
-    if (fflush(stdout) != 0 || ferror(stdout)) {
+    if (fflush(stdout) == 0 && ferror(stdout)) { /* it failed before: once more, to learn why */
+        (void)putchar('\n');
+        (void)fflush(stdout);
+    }
+    if (ferror(stdout)) {
         return log_fail(ST_IO, "cannot write: %s, standard output, give it a place with room",
                         errno != 0 ? strerror(errno) : "an earlier write failed");
     }
