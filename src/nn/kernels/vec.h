@@ -65,18 +65,16 @@ VEC_INLINE void vec_store_f32(float *p, v16 v, int lanes)
 
 VEC_INLINE v16 vec_load_bf16(const uint16_t *p, int lanes)
 {
+#ifdef __AVX512F__ /* GCC 12 makes two half conversions of one by vectors */
+    __m256i h = VEC_IS_WHOLE(lanes) ? _mm256_loadu_si256((const __m256i *)(const void *)p)
+                                    : _mm256_maskz_loadu_epi16((__mmask16)((1u << lanes) - 1), p);
+    return (v16)_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16);
+#else
     h16v h = {0};
 
-    if (VEC_IS_WHOLE(lanes)) {
-        memcpy(&h, p, sizeof h);
-    } else {
-#ifdef __AVX512F__
-        h = (h16v)_mm256_maskz_loadu_epi16((__mmask16)((1u << lanes) - 1), p);
-#else
-        memcpy(&h, p, (size_t)lanes * sizeof *p);
-#endif
-    }
+    memcpy(&h, p, (VEC_IS_WHOLE(lanes) ? 16 : (size_t)lanes) * sizeof *p);
     return (v16)(__builtin_convertvector(h, u16v) << 16);
+#endif
 }
 
 /* Rounds to nearest even. */
@@ -150,33 +148,33 @@ VEC_INLINE v16 vec_where_number(i16v which, int number, v16 a)
 
 VEC_INLINE i16v vec_load_numbers(const uint8_t *p, int lanes)
 {
+#ifdef __AVX512F__
+    __m128i b = VEC_IS_WHOLE(lanes) ? _mm_loadu_si128((const __m128i *)(const void *)p)
+                                    : _mm_maskz_loadu_epi8((__mmask16)((1u << lanes) - 1), p);
+    return (i16v)_mm512_cvtepu8_epi32(b);
+#else
     b16v b = {0};
 
-    if (VEC_IS_WHOLE(lanes)) {
-        memcpy(&b, p, sizeof b);
-    } else {
-#ifdef __AVX512F__
-        b = (b16v)_mm_maskz_loadu_epi8((__mmask16)((1u << lanes) - 1), p);
-#else
-        memcpy(&b, p, (size_t)lanes);
-#endif
-    }
+    memcpy(&b, p, VEC_IS_WHOLE(lanes) ? 16 : (size_t)lanes);
     return __builtin_convertvector(b, i16v);
+#endif
 }
 
 VEC_INLINE void vec_store_numbers(uint8_t *p, i16v v, int lanes)
 {
-    b16v b = __builtin_convertvector(v, b16v);
+#ifdef __AVX512F__
+    __m128i b = _mm512_cvtepi32_epi8((__m512i)v);
 
     if (VEC_IS_WHOLE(lanes)) {
-        memcpy(p, &b, sizeof b);
+        _mm_storeu_si128((__m128i *)(void *)p, b);
     } else {
-#ifdef __AVX512F__
-        _mm_mask_storeu_epi8(p, (__mmask16)((1u << lanes) - 1), (__m128i)b);
-#else
-        memcpy(p, &b, (size_t)lanes);
-#endif
+        _mm_mask_storeu_epi8(p, (__mmask16)((1u << lanes) - 1), b);
     }
+#else
+    b16v b = __builtin_convertvector(v, b16v);
+
+    memcpy(p, &b, VEC_IS_WHOLE(lanes) ? 16 : (size_t)lanes);
+#endif
 }
 
 #endif
