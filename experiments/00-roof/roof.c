@@ -86,17 +86,18 @@ static bool make_conv(struct roof *r, struct item *it, enum od_pass pass, bool w
                              .pass = pass,
                              .algorithm = winograd ? OD_WINOGRAD : OD_DIRECT};
     struct od_md weights = {0};
-    struct conv_winograd own;
+    struct conv_winograd own = {0};
+    struct conv_stem stem;
     dnnl_primitive_desc_t pd;
     dnnl_dims_t dims;
     size_t bytes;
 
     if (winograd && r->dtype == GRAPH_BF16) {
-        if (!conv_winograd_init(&own, r->lib, &it->node, &it->in, &it->out, r->batch, pass)) {
+        if (!conv_pass_is_winograd(&q, &own, &stem)) {
             return false;
         }
         check(od_md_tag(&weights, conv_weight_dims(&it->node, dims), dims, dnnl_f32,
-                        dnnl_OIhw16i16o) == dnnl_success,
+                        own.n > 0 ? dnnl_OIhw16i16o : dnnl_Ohwi16o) == dnnl_success,
               "weights");
     } else {
         if (conv_pass_describe(&q, NULL, false, &pd) != dnnl_success) {

@@ -657,8 +657,10 @@ Test(graph, bf16_gradients_match, .timeout = 600)
         struct bench b;
         int x;
 
-        cr_assert_eq(net_create("wide", (struct shape){3, 7, 8}, &net), ST_OK);
-        x = net_relu(net, net_conv2d(net, 0, "c1", conv3(32, 1)));
+        cr_assert_eq(net_create("wide", (struct shape){3, 14, 16}, &net), ST_OK);
+        x = net_conv2d(net, 0, "c1",
+                       (struct conv_desc){.channels = 32, .kernel = 7, .pad = 3, .stride = 2});
+        x = net_relu(net, x);
         x = net_relu(net, net_batch_norm(net, net_conv2d(net, x, "c2", conv3(64, 1)), "n2"));
         x = net_conv2d(net, x, "c3", conv3(32, 1));
         x = net_dense(net, x, "fc", 5, true);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "nn/onednn/od_conv_stem.h"
 #include "nn/onednn/od_conv_winograd.h"
 #include "tests/nn/reference.h"
 
@@ -11,6 +12,7 @@
  */
 
 struct setting {
+    size_t kernel, stride; /* 3 and 1, or a stem: stride 2 and canonical input */
     size_t c, h, w, o, pad, n;
     int n_threads;
     bool relu;
@@ -27,14 +29,20 @@ struct rig {
     size_t n_w;
 };
 
-static struct value_desc blocked(struct shape s)
+static bool is_stem(const struct rig *r)
 {
-    return (struct value_desc){.shape = s, .layout = LAYOUT_BLOCKED, .dtype = GRAPH_BF16};
+    return r->s.stride == STEM_STRIDE;
+}
+
+static struct value_desc value_of(struct shape s, enum value_layout layout)
+{
+    return (struct value_desc){.shape = s, .layout = layout, .dtype = GRAPH_BF16};
 }
 
 static struct rig rig_create(const struct setting *s)
 {
-    struct conv_desc d = {.channels = s->o, .kernel = 3, .pad = s->pad, .stride = 1};
+    struct conv_desc d = {
+        .channels = s->o, .kernel = s->kernel, .pad = s->pad, .stride = s->stride};
     struct rig r = {.s = *s, .lib = {.n_threads = s->n_threads}};
     int conv;
 
@@ -46,9 +54,10 @@ static struct rig rig_create(const struct setting *s)
                               .relu = s->relu,
                               .n_inputs = 1,
                               .output = conv};
-    r.in = blocked(net_layer(r.net, 0)->out);
-    r.out = blocked(net_layer(r.net, conv)->out);
-    r.n_w = od_chunks(&r.in) * od_chunks(&r.out) * 9 * KERNEL_LANES * KERNEL_LANES;
+    r.in = value_of(net_layer(r.net, 0)->out, is_stem(&r) ? LAYOUT_NCHW : LAYOUT_BLOCKED);
+    r.out = value_of(net_layer(r.net, conv)->out, LAYOUT_BLOCKED);
+    r.n_w = (is_stem(&r) ? s->c : od_chunks(&r.in) * KERNEL_LANES) * od_chunks(&r.out) *
+            KERNEL_LANES * s->kernel * s->kernel;
     r.x = mem_alloc(value_bytes(&r.in, s->n), 1);
     r.y = mem_alloc(value_bytes(&r.out, s->n), 1);
     r.w = mem_alloc(r.n_w, sizeof *r.w);
@@ -90,37 +99,64 @@ static double value(const struct value_desc *v, const uint16_t *base, size_t n, 
                           n * value_elements(v) + value_index(v, (c * s.h + h) * s.w + w));
 }
 
-static float *weight(const struct rig *r, size_t o, size_t c, size_t a, size_t b)
+/* Tap `k` of the kernel from channel c to o. */
+static float *weight(const struct rig *r, size_t o, size_t c, size_t k)
 {
-    size_t block = o / KERNEL_LANES * od_chunks(&r->in) + c / KERNEL_LANES;
+    size_t taps = r->s.kernel * r->s.kernel, chunk = o / KERNEL_LANES, row;
 
-    return &r->w[((block * 9 + 3 * a + b) * KERNEL_LANES + c % KERNEL_LANES) * KERNEL_LANES +
-                 o % KERNEL_LANES];
+    if (is_stem(r)) {
+        row = (chunk * taps + k) * r->s.c + c;
+    } else {
+        row = ((chunk * od_chunks(&r->in) + c / KERNEL_LANES) * taps + k) * KERNEL_LANES +
+              c % KERNEL_LANES;
+    }
+    return &r->w[row * KERNEL_LANES + o % KERNEL_LANES];
 }
 
 static void fill_weights(const struct rig *r)
 {
-    for (size_t o = 0; o < r->s.o; o++) {
-        for (size_t c = 0; c < r->s.c; c++) {
-            for (size_t k = 0; k < 9; k++) {
-                float f = bench_random(3, (o * r->s.c + c) * 9 + k);
-                *weight(r, o, c, k / 3, k % 3) = 4.0f * (float)(int)(3.0f * f);
-            }
-        }
+    size_t taps = r->s.kernel * r->s.kernel;
+
+    for (size_t i = 0; i < r->s.o * r->s.c * taps; i++) {
+        *weight(r, i / taps / r->s.c, i / taps % r->s.c, i % taps) =
+            4.0f * (float)(int)(3.0f * bench_random(3, i));
     }
 }
 
+static void run_stem(const struct rig *r, enum od_pass pass)
+{
+    struct conv_stem s;
+    void *scratch;
+
+    cr_assert(conv_stem_init(&s, &r->lib, &r->node, &r->in, &r->out, r->s.n, pass));
+    scratch = mem_alloc(conv_stem_scratch(&s), 1);
+    memset(scratch, 0xff, conv_stem_scratch(&s));
+    conv_stem_run(&s, &r->lib, r->x, r->y, r->w, scratch);
+    mem_free(scratch);
+}
+
+/* Scratch memory is full of NaN: nothing may be read before it is written. */
 static void run(const struct rig *r, enum od_pass pass)
 {
     struct conv_winograd w;
     void *scratch;
 
+    if (is_stem(r)) {
+        run_stem(r, pass);
+        return;
+    }
     cr_assert(conv_winograd_init(&w, &r->lib, &r->node, &r->in, &r->out, r->s.n, pass));
     scratch = mem_alloc(conv_winograd_scratch(&w), 1);
-    memset(scratch, 0xff,
-           conv_winograd_scratch(&w)); /* NaN: nothing may be read before it is written */
+    memset(scratch, 0xff, conv_winograd_scratch(&w));
     conv_winograd_run(&w, &r->lib, r->x, r->y, r->w, scratch);
     mem_free(scratch);
+}
+
+/* The input that tap `k` of output (h, w) reads. */
+static double input_at(const struct rig *r, size_t n, size_t c, size_t h, size_t w, size_t k)
+{
+    return value(&r->in, r->x, n, c, h * r->s.stride + k / r->s.kernel - r->s.pad,
+                 w * r->s.stride + k % r->s.kernel - r->s.pad);
 }
 
 static double output(const struct rig *r, size_t n, size_t o, size_t h, size_t w)
@@ -128,36 +164,35 @@ static double output(const struct rig *r, size_t n, size_t o, size_t h, size_t w
     double sum = 0.0;
 
     for (size_t c = 0; c < r->s.c; c++) {
-        for (size_t k = 0; k < 9; k++) {
-            sum += (double)*weight(r, o, c, k / 3, k % 3) *
-                   value(&r->in, r->x, n, c, h + k / 3 - r->s.pad, w + k % 3 - r->s.pad);
+        for (size_t k = 0; k < r->s.kernel * r->s.kernel; k++) {
+            sum += (double)*weight(r, o, c, k) * input_at(r, n, c, h, w, k);
         }
     }
     return r->s.relu && sum < 0.0 ? 0.0 : sum;
 }
 
+/* Stride 1 only. */
 static double input_gradient(const struct rig *r, size_t n, size_t c, size_t h, size_t w)
 {
     double sum = 0.0;
 
     for (size_t o = 0; o < r->s.o; o++) {
         for (size_t k = 0; k < 9; k++) {
-            sum += (double)*weight(r, o, c, k / 3, k % 3) *
+            sum += (double)*weight(r, o, c, k) *
                    value(&r->out, r->y, n, o, h + r->s.pad - k / 3, w + r->s.pad - k % 3);
         }
     }
     return sum;
 }
 
-static double weight_gradient(const struct rig *r, size_t o, size_t c, size_t a, size_t b)
+static double weight_gradient(const struct rig *r, size_t o, size_t c, size_t k)
 {
     double sum = 0.0;
 
     for (size_t i = 0; i < r->s.n * r->out.shape.h * r->out.shape.w; i++) {
         size_t w = i % r->out.shape.w, h = i / r->out.shape.w % r->out.shape.h;
         size_t n = i / r->out.shape.w / r->out.shape.h;
-        sum += value(&r->out, r->y, n, o, h, w) *
-               value(&r->in, r->x, n, c, h + a - r->s.pad, w + b - r->s.pad);
+        sum += value(&r->out, r->y, n, o, h, w) * input_at(r, n, c, h, w, k);
     }
     return sum;
 }
@@ -200,13 +235,13 @@ static void check_padding(const struct value_desc *v, size_t n, const uint16_t *
 
 static void check_weights(const struct rig *r)
 {
-    size_t all = r->s.o * r->s.c * 9;
+    size_t taps = r->s.kernel * r->s.kernel, all = r->s.o * r->s.c * taps;
 
     for (size_t i = 0; i < all; i += stride_of(all)) {
-        size_t o = i / 9 / r->s.c, c = i / 9 % r->s.c, a = i % 9 / 3, b = i % 3;
-        cr_assert_eq((double)*weight(r, o, c, a, b), weight_gradient(r, o, c, a, b),
-                     "weight %zu, %zu, (%zu, %zu) of %zux%zux%zu > %zu", o, c, a, b, r->s.c, r->s.h,
-                     r->s.w, r->s.o);
+        size_t o = i / taps / r->s.c, c = i / taps % r->s.c, k = i % taps;
+        cr_assert_eq((double)*weight(r, o, c, k), weight_gradient(r, o, c, k),
+                     "weight %zu, %zu, %zu of %zux%zux%zu > %zu", o, c, k, r->s.c, r->s.h, r->s.w,
+                     r->s.o);
     }
 }
 
@@ -220,10 +255,12 @@ static void check(const struct setting *s)
     check_value(&r, &r.out, r.y, output, "forward");
     check_padding(&r.out, s->n, r.y);
     fill_value(&r.out, s->n, 2, r.y);
-    memset(r.x, 0xff, value_bytes(&r.in, s->n));
-    run(&r, OD_BACKWARD_DATA);
-    check_value(&r, &r.in, r.x, input_gradient, "gradient of the input");
-    check_padding(&r.in, s->n, r.x);
+    if (!is_stem(&r)) {
+        memset(r.x, 0xff, value_bytes(&r.in, s->n));
+        run(&r, OD_BACKWARD_DATA);
+        check_value(&r, &r.in, r.x, input_gradient, "gradient of the input");
+        check_padding(&r.in, s->n, r.x);
+    }
     fill_value(&r.in, s->n, 4, r.x);
     memset(r.w, 0xff, r.n_w * sizeof *r.w);
     run(&r, OD_BACKWARD_WEIGHTS);
@@ -236,11 +273,11 @@ static void check(const struct setting *s)
 Test(winograd, every_shape_is_exact)
 {
     static const struct setting settings[] = {
-        {16, 8, 8, 16, 1, 1, 1, false},  {16, 9, 7, 32, 1, 2, 1, true},
-        {48, 5, 6, 16, 0, 3, 1, false},  {32, 7, 7, 48, 1, 2, 2, false},
-        {20, 4, 5, 36, 2, 2, 1, true},   {5, 3, 3, 80, 1, 1, 3, false},
-        {16, 3, 3, 16, 0, 1, 1, false},  {16, 1, 1, 16, 1, 1, 1, false},
-        {64, 1, 12, 16, 2, 1, 2, false}, {144, 6, 6, 80, 1, 3, 2, false}};
+        {3, 1, 16, 8, 8, 16, 1, 1, 1, false},  {3, 1, 16, 9, 7, 32, 1, 2, 1, true},
+        {3, 1, 48, 5, 6, 16, 0, 3, 1, false},  {3, 1, 32, 7, 7, 48, 1, 2, 2, false},
+        {3, 1, 20, 4, 5, 36, 2, 2, 1, true},   {3, 1, 5, 3, 3, 80, 1, 1, 3, false},
+        {3, 1, 16, 3, 3, 16, 0, 1, 1, false},  {3, 1, 16, 1, 1, 16, 1, 1, 1, false},
+        {3, 1, 64, 1, 12, 16, 2, 1, 2, false}, {3, 1, 144, 6, 6, 80, 1, 3, 2, false}};
 
     if (winograd_find() == NULL) {
         cr_skip_test("this processor has no bf16");
@@ -253,8 +290,8 @@ Test(winograd, every_shape_is_exact)
 /* More tiles than are transformed at once, in the gradient of the weights too. */
 Test(winograd, several_blocks_are_exact)
 {
-    static const struct setting settings[] = {{64, 56, 54, 48, 1, 5, 1, false},
-                                              {160, 30, 31, 96, 1, 6, 2, false}};
+    static const struct setting settings[] = {{3, 1, 64, 56, 54, 48, 1, 5, 1, false},
+                                              {3, 1, 160, 30, 31, 96, 1, 6, 2, false}};
 
     if (winograd_find() == NULL) {
         cr_skip_test("this processor has no bf16");
@@ -264,9 +301,28 @@ Test(winograd, several_blocks_are_exact)
     }
 }
 
+/* All kernels and paddings, few channels, sizes that do not fill tiles. */
+Test(winograd, stems_are_exact)
+{
+    static const struct setting settings[] = {
+        {7, 2, 3, 32, 32, 64, 3, 2, 1, false}, {7, 2, 3, 21, 70, 16, 3, 3, 2, true},
+        {7, 2, 1, 7, 7, 48, 0, 1, 1, false},   {6, 2, 2, 19, 16, 16, 2, 2, 1, false},
+        {5, 2, 4, 15, 9, 20, 2, 1, 3, true},   {4, 2, 3, 9, 12, 32, 1, 2, 1, false},
+        {3, 2, 3, 8, 8, 32, 1, 2, 2, false},   {2, 2, 3, 5, 5, 16, 0, 2, 1, false},
+        {1, 2, 2, 6, 3, 16, 0, 1, 1, false},   {3, 2, 1, 1, 1, 16, 2, 1, 1, false},
+        {7, 2, 4, 9, 140, 32, 6, 3, 2, false}};
+
+    if (stem_find() == NULL) {
+        cr_skip_test("this processor has no bf16");
+    }
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        check(&settings[i]);
+    }
+}
+
 Test(winograd, other_convolutions_are_refused)
 {
-    struct setting s = {16, 8, 8, 16, 1, 1, 1, false};
+    struct setting s = {3, 1, 16, 8, 8, 16, 1, 1, 1, false};
     struct rig r = rig_create(&s);
     const struct conv_desc others[] = {
         {.channels = 16, .kernel = 3, .pad = 1, .stride = 2},
@@ -284,7 +340,7 @@ Test(winograd, other_convolutions_are_refused)
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         struct op_node node = r.node;
         int conv = net_conv2d(r.net, 0, names[i], others[i]);
-        struct value_desc out = blocked(net_layer(r.net, conv)->out);
+        struct value_desc out = value_of(net_layer(r.net, conv)->out, LAYOUT_BLOCKED);
         node.layer = net_layer(r.net, conv);
         cr_assert_not(conv_winograd_init(&w, &r.lib, &node, &r.in, &out, 1, OD_FORWARD));
     }
@@ -294,5 +350,26 @@ Test(winograd, other_convolutions_are_refused)
     last = r.in;
     last.dtype = GRAPH_FP32;
     cr_assert_not(conv_winograd_init(&w, &r.lib, &r.node, &last, &last, 1, OD_FORWARD));
+    rig_destroy(&r);
+}
+
+Test(winograd, other_stems_are_refused)
+{
+    struct setting few = {7, 2, 3, 16, 16, 16, 3, 1, 1, false}, many = few;
+    struct rig r = rig_create(&few), five;
+    struct value_desc last = r.in;
+    struct conv_stem s;
+
+    if (stem_find() == NULL) {
+        cr_skip_test("this processor has no bf16");
+    }
+    many.c = 5;
+    five = rig_create(&many);
+    last.layout = LAYOUT_NHWC;
+    cr_assert(conv_stem_init(&s, &r.lib, &r.node, &r.in, &r.out, 1, OD_FORWARD));
+    cr_assert_not(conv_stem_init(&s, &r.lib, &r.node, &r.in, &r.out, 1, OD_BACKWARD_DATA));
+    cr_assert_not(conv_stem_init(&s, &r.lib, &r.node, &last, &r.out, 1, OD_FORWARD));
+    cr_assert_not(conv_stem_init(&s, &r.lib, &five.node, &five.in, &five.out, 1, OD_FORWARD));
+    rig_destroy(&five);
     rig_destroy(&r);
 }

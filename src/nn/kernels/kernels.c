@@ -1,4 +1,5 @@
 #include "nn/kernels/kernels.h"
+#include "nn/kernels/stem.h"
 #include "nn/kernels/winograd.h"
 
 extern const struct kernels kernels_generic;
@@ -8,6 +9,7 @@ extern const struct kernels kernels_generic;
 
 extern const struct kernels kernels_avx2, kernels_avx512, kernels_bf16;
 extern const struct winograd_kernels winograd_bf16;
+extern const struct stem_kernels stem_bf16;
 
 /* CPUID leaf 7, subleaf 1, EAX bit 5. The compilers' own queries do not all know this name. */
 static bool has_avx512_bf16(void)
@@ -41,6 +43,11 @@ const struct winograd_kernels *winograd_find(void)
 {
     return bf16_kernels() != NULL ? &winograd_bf16 : NULL;
 }
+
+const struct stem_kernels *stem_find(void)
+{
+    return bf16_kernels() != NULL ? &stem_bf16 : NULL;
+}
 #else
 const struct kernels *kernels_at(size_t i)
 {
@@ -53,6 +60,11 @@ static const struct kernels *bf16_kernels(void)
 }
 
 const struct winograd_kernels *winograd_find(void)
+{
+    return NULL;
+}
+
+const struct stem_kernels *stem_find(void)
 {
     return NULL;
 }

@@ -99,6 +99,20 @@ VEC_INLINE void vec_store_bf16(uint16_t *p, v16 v, int lanes)
     }
 }
 
+#ifdef __AVX512BF16__
+/* Two vectors as bf16 pairs: the first in the low halves. */
+VEC_INLINE void vec_store_pairs(uint32_t *p, v16 first, v16 second)
+{
+    static const uint16_t order[32] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
+                                       21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
+                                       11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+    __m512bh both = _mm512_cvtne2ps_pbh((__m512)second, (__m512)first);
+    __m512i pairs = _mm512_permutexvar_epi16(_mm512_loadu_si512(order), (__m512i)both);
+
+    _mm512_storeu_si512(p, pairs);
+}
+#endif
+
 /* a where m > 0, else 0; a NaN in m gives 0. */
 VEC_INLINE v16 vec_where_positive(v16 m, v16 a)
 {

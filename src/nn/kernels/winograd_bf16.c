@@ -5,18 +5,6 @@ extern const struct winograd_kernels winograd_bf16;
 
 /* --- between values and positions --- */
 
-/* Two vectors of fp32 as pairs. */
-VEC_INLINE void store_pairs(uint32_t *p, v16 first, v16 second)
-{
-    static const uint16_t order[32] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
-                                       21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
-                                       11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
-    __m512bh both = _mm512_cvtne2ps_pbh((__m512)second, (__m512)first);
-    __m512i pairs = _mm512_permutexvar_epi16(_mm512_loadu_si512(order), (__m512i)both);
-
-    _mm512_storeu_si512(p, pairs);
-}
-
 VEC_INLINE v16 pixel(const struct plane *p, const uint16_t *x, ptrdiff_t i, ptrdiff_t j,
                      bool inside)
 {
@@ -102,10 +90,10 @@ static void window_pairs(const struct winograd_row *r, const uint16_t *x, struct
         }
         for (size_t k = 0; k < 4; k++) {
             uint32_t *to = v + 4 * k * at.apart;
-            store_pairs(to, c[0][k] - c[2][k], c[2][k] - c[4][k]);
-            store_pairs(to + at.apart, c[1][k] + c[2][k], c[3][k] + c[4][k]);
-            store_pairs(to + 2 * at.apart, c[2][k] - c[1][k], c[4][k] - c[3][k]);
-            store_pairs(to + 3 * at.apart, c[1][k] - c[3][k], c[3][k] - c[5][k]);
+            vec_store_pairs(to, c[0][k] - c[2][k], c[2][k] - c[4][k]);
+            vec_store_pairs(to + at.apart, c[1][k] + c[2][k], c[3][k] + c[4][k]);
+            vec_store_pairs(to + 2 * at.apart, c[2][k] - c[1][k], c[4][k] - c[3][k]);
+            vec_store_pairs(to + 3 * at.apart, c[1][k] - c[3][k], c[3][k] - c[5][k]);
             c[0][k] = c[4][k];
             c[1][k] = c[5][k];
         }
@@ -121,11 +109,23 @@ VEC_INLINE void spread(v16 y0, v16 y1, v16 out[4])
     out[3] = -y1;
 }
 
-/* Column `j` of the gradients of a tile, transformed along the column. */
-VEC_INLINE void tile_column(const struct winograd_row *r, const uint16_t *dy, ptrdiff_t top,
-                            ptrdiff_t j, v16 out[4])
+/* The gradients of two tiles from row `top` and column `left` on, as pairs. */
+VEC_INLINE void spread_tiles(const struct plane *p, const uint16_t *dy, ptrdiff_t top,
+                             ptrdiff_t left, bool inside, size_t apart, uint32_t *d)
 {
-    spread(pixel(&r->plane, dy, top, j, false), pixel(&r->plane, dy, top + 1, j, false), out);
+    v16 c[4][4];
+
+    for (int k = 0; k < 4; k++) {
+        spread(pixel(p, dy, top, left + k, inside), pixel(p, dy, top + 1, left + k, inside), c[k]);
+    }
+    for (size_t k = 0; k < 4; k++) {
+        v16 first[4], second[4];
+        spread(c[0][k], c[1][k], first);
+        spread(c[2][k], c[3][k], second);
+        for (size_t i = 0; i < 4; i++) {
+            vec_store_pairs(d + (4 * k + i) * apart, first[i], second[i]);
+        }
+    }
 }
 
 static void tile_pairs(const struct winograd_row *r, const uint16_t *dy, struct winograd_at at,
@@ -135,17 +135,11 @@ static void tile_pairs(const struct winograd_row *r, const uint16_t *dy, struct 
 
     for (size_t t = 0; t < r->tiles; t += 2, d += at.step) {
         ptrdiff_t left = start_of(r, t);
-        v16 c[4][4];
-        for (int k = 0; k < 4; k++) {
-            tile_column(r, dy, top, left + k, c[k]);
-        }
-        for (size_t k = 0; k < 4; k++) {
-            v16 first[4], second[4];
-            spread(c[0][k], c[1][k], first);
-            spread(c[2][k], c[3][k], second);
-            for (size_t p = 0; p < 4; p++) {
-                store_pairs(d + (4 * k + p) * at.apart, first[p], second[p]);
-            }
+        if (top + WINOGRAD_TILE <= (ptrdiff_t)r->plane.h &&
+            left + 2 * WINOGRAD_TILE <= (ptrdiff_t)r->plane.w) {
+            spread_tiles(&r->plane, dy, top, left, true, at.apart, d);
+        } else {
+            spread_tiles(&r->plane, dy, top, left, false, at.apart, d);
         }
     }
 }
@@ -221,7 +215,7 @@ static void weights(const float *w, struct winograd_at at, uint32_t *u)
         expand_kernel(w + i * KERNEL_LANES, first);
         expand_kernel(w + (i + 1) * KERNEL_LANES, second);
         for (size_t p = 0; p < WINOGRAD_POSITIONS; p++) {
-            store_pairs(u + p * at.apart, first[p], second[p]);
+            vec_store_pairs(u + p * at.apart, first[p], second[p]);
         }
     }
 }

@@ -69,10 +69,11 @@ static bool has_winograd(const struct conv_request *q)
     const struct layer *l = q->node->layer;
     struct conv_request w = *q;
     struct conv_winograd own;
+    struct conv_stem stem;
     dnnl_primitive_desc_t pd;
 
     if (q->out.dtype == GRAPH_BF16) {
-        return conv_winograd_init(&own, q->lib, q->node, &q->in, &q->out, q->n, q->pass);
+        return conv_pass_is_winograd(q, &own, &stem);
     }
     if (l->u.conv.kernel_h != 3 || l->u.conv.kernel_w != 3 || l->u.conv.stride != 1 ||
         q->in.layout != LAYOUT_BLOCKED) {

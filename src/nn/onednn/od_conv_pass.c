@@ -93,9 +93,32 @@ done:
     return st;
 }
 
-static bool is_own_winograd(const struct conv_request *q)
+bool conv_pass_is_winograd(const struct conv_request *q, struct conv_winograd *w,
+                           struct conv_stem *s)
 {
-    return q->algorithm == OD_WINOGRAD && q->out.dtype == GRAPH_BF16;
+    return conv_winograd_init(w, q->lib, q->node, &q->in, &q->out, q->n, q->pass) ||
+           conv_stem_init(s, q->lib, q->node, &q->in, &q->out, q->n, q->pass);
+}
+
+static dnnl_status_t create_winograd(const struct conv_request *q, const struct od_md *arena,
+                                     struct conv_pass *out)
+{
+    if (!conv_pass_is_winograd(q, &out->winograd, &out->stem)) {
+        return dnnl_unimplemented;
+    }
+    if (out->winograd.n > 0) {
+        return create_own(q, arena, dnnl_OIhw16i16o, conv_winograd_scratch(&out->winograd), out);
+    }
+    return create_own(q, arena, dnnl_Ohwi16o, conv_stem_scratch(&out->stem), out);
+}
+
+static dnnl_status_t create_gemm(const struct conv_request *q, const struct od_md *arena,
+                                 struct conv_pass *out)
+{
+    if (!conv_gemm_init(&out->gemm, q->node, &q->in, &q->out, q->n)) {
+        return dnnl_unimplemented;
+    }
+    return create_own(q, arena, dnnl_ohwi, conv_gemm_scratch(&out->gemm), out);
 }
 
 dnnl_status_t conv_pass_create(const struct conv_request *q, const struct od_md *arena,
@@ -108,15 +131,10 @@ dnnl_status_t conv_pass_create(const struct conv_request *q, const struct od_md 
     out->algorithm = q->algorithm;
     out->n = q->n;
     if (q->algorithm == OD_GEMM) {
-        return !conv_gemm_init(&out->gemm, q->node, &q->in, &q->out, q->n)
-                   ? dnnl_unimplemented
-                   : create_own(q, arena, dnnl_ohwi, conv_gemm_scratch(&out->gemm), out);
+        return create_gemm(q, arena, out);
     }
-    if (is_own_winograd(q)) {
-        return !conv_winograd_init(&out->winograd, q->lib, q->node, &q->in, &q->out, q->n, q->pass)
-                   ? dnnl_unimplemented
-                   : create_own(q, arena, dnnl_OIhw16i16o, conv_winograd_scratch(&out->winograd),
-                                out);
+    if (q->algorithm == OD_WINOGRAD && q->out.dtype == GRAPH_BF16) {
+        return create_winograd(q, arena, out);
     }
     DNN_TRY(describe_best(q, arena, &pd));
     DNN_TRY(conv_pass_weights(q->pass, pd, &weights));
@@ -174,8 +192,12 @@ static dnnl_status_t run_own(const struct conv_pass *p, enum od_pass pass, const
     const float *w = p->reorder == NULL ? d->weights : (const float *)(const void *)d->scratch;
     float *col = (float *)(void *)(d->scratch + p->weights_bytes);
 
-    if (p->algorithm == OD_WINOGRAD) {
+    if (p->algorithm == OD_WINOGRAD && p->winograd.n > 0) {
         conv_winograd_run(&p->winograd, lib, d->src, d->dst, w, col);
+        return dnnl_success;
+    }
+    if (p->algorithm == OD_WINOGRAD) {
+        conv_stem_run(&p->stem, lib, d->src, d->dst, w, col);
         return dnnl_success;
     }
     switch (pass) {

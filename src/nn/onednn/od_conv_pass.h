@@ -2,6 +2,7 @@
 #define NN_OD_CONV_PASS_H
 
 #include "nn/onednn/od_conv_gemm.h"
+#include "nn/onednn/od_conv_stem.h"
 #include "nn/onednn/od_conv_winograd.h"
 
 /* For functions with a local `st` and a label `done`. */
@@ -43,6 +44,7 @@ struct conv_pass {
     enum od_algorithm algorithm;
     struct conv_gemm gemm; /* instead of the primitive, if that is NULL; or */
     struct conv_winograd winograd;
+    struct conv_stem stem; /* if winograd.n is 0 */
 };
 
 struct conv_data {
@@ -50,6 +52,11 @@ struct conv_data {
     const float *weights, *bias; /* in the arena */
     char *scratch;               /* [conv_pass_scratch] */
 };
+
+/* Whether our own Winograd's algorithm, for bf16, takes this pass; one of the two is initialised.
+ */
+bool conv_pass_is_winograd(const struct conv_request *q, struct conv_winograd *w,
+                           struct conv_stem *s);
 
 /* Dimensions of the weights: OIHW, or GOIHW with groups. Returns their number. */
 int conv_weight_dims(const struct op_node *node, dnnl_dims_t dims);

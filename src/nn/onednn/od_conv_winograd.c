@@ -17,11 +17,13 @@ bool conv_winograd_init(struct conv_winograd *w, const struct od *lib, const str
 {
     bool back = pass == OD_BACKWARD_DATA;
     size_t pad = node->layer->u.conv.pad;
+    const struct winograd_kernels *kern = winograd_find();
 
-    if (!is_suitable(node, in, out) || winograd_find() == NULL) {
+    if (kern == NULL || !is_suitable(node, in, out)) {
         return false;
     }
-    *w = (struct conv_winograd){.from = back ? *out : *in,
+    *w = (struct conv_winograd){.kern = kern,
+                                .from = back ? *out : *in,
                                 .to = back ? *in : *out,
                                 .pass = pass,
                                 .n = n,

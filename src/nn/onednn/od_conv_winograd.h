@@ -10,6 +10,7 @@
  * at a time, so that what is worked on stays in a core's own cache.
  */
 struct conv_winograd {
+    const struct winograd_kernels *kern;
     struct value_desc from, to; /* where windows and tiles are */
     enum od_pass pass;
     size_t n, pad;

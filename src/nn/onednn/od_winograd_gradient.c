@@ -13,7 +13,6 @@ enum {
 
 struct call {
     const struct conv_winograd *w;
-    const struct winograd_kernels *kern;
     const uint16_t *x, *dy;
     float *dw;
     uint32_t *v, *d;
@@ -74,12 +73,12 @@ static void transform_row(void *ctx, size_t i)
     struct winograd_at at_d = {apart(w, &w->to), step(&w->to)};
 
     for (size_t chunk = 0; chunk < od_chunks(&w->from); chunk++) {
-        c->kern->window_pairs(&windows, c->x + winograd_plane(w, &w->from, row, chunk), at_v,
-                              c->v + pair * at_v.step + chunk * KERNEL_LANES);
+        c->w->kern->window_pairs(&windows, c->x + winograd_plane(w, &w->from, row, chunk), at_v,
+                                 c->v + pair * at_v.step + chunk * KERNEL_LANES);
     }
     for (size_t chunk = 0; chunk < od_chunks(&w->to); chunk++) {
-        c->kern->tile_pairs(&tiles, c->dy + winograd_plane(w, &w->to, row, chunk), at_d,
-                            c->d + pair * at_d.step + chunk * KERNEL_LANES);
+        c->w->kern->tile_pairs(&tiles, c->dy + winograd_plane(w, &w->to, row, chunk), at_d,
+                               c->d + pair * at_d.step + chunk * KERNEL_LANES);
     }
 }
 
@@ -92,7 +91,7 @@ static void contract(const struct call *c, size_t i, size_t rows, size_t o, size
     for (size_t a = 0; a < rows; a += KERNEL_LANES) {
         for (size_t b = 0; b < lanes; b += KERNEL_LANES) {
             size_t block = (o + b) / KERNEL_LANES * od_chunks(&c->w->from) + (i + a) / KERNEL_LANES;
-            c->kern->weight_gradient(m + a * PART_OUT + b, at, c->dw + block * WINOGRAD_BLOCK);
+            c->w->kern->weight_gradient(m + a * PART_OUT + b, at, c->dw + block * WINOGRAD_BLOCK);
         }
     }
 }
@@ -118,7 +117,7 @@ static void make_part(const struct call *c, size_t part, float *m)
             q.a = c->v + p * apart(w, &w->from) + i;
             q.b = c->d + p * apart(w, &w->to) + o + l;
             q.c = m + p * m_apart() + l;
-            c->kern->product(&q);
+            c->w->kern->product(&q);
         }
     }
     if (c->end == winograd_rows(w)) {
@@ -139,7 +138,7 @@ static void make_parts(void *ctx, size_t slice)
 void winograd_gradient_run(const struct conv_winograd *w, const struct od *lib, const uint16_t *x,
                            const uint16_t *dy, void *scratch, float *dw)
 {
-    struct call c = {.w = w, .kern = winograd_find(), .x = x, .dy = dy, .dw = dw, .v = scratch};
+    struct call c = {.w = w, .x = x, .dy = dy, .dw = dw, .v = scratch};
 
     c.d = c.v + WINOGRAD_POSITIONS * apart(w, &w->from);
     c.parts = (float *)(void *)(c.d + WINOGRAD_POSITIONS * apart(w, &w->to));
