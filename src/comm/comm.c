@@ -143,14 +143,16 @@ void comm_destroy(struct comm *c)
 
 enum status comm_post(struct comm *c, int rank, size_t b)
 {
+    TRY(wire_narrow(&c->parts.wire, rank, b));
     return c->places == NULL ? engine_post(c->engine, rank, b)
                              : engine_cuda_post(c->engine_cuda, rank, b, c->places[rank].stream);
 }
 
 enum status comm_wait(struct comm *c, int rank, size_t b)
 {
-    return c->places == NULL ? engine_wait(c->engine, rank, b)
-                             : engine_cuda_wait(c->engine_cuda, rank, b, c->places[rank].stream);
+    TRY(c->places == NULL ? engine_wait(c->engine, rank, b)
+                          : engine_cuda_wait(c->engine_cuda, rank, b, c->places[rank].stream));
+    return wire_widen(&c->parts.wire, rank, b);
 }
 
 bool comm_done(const struct comm *c, int rank, size_t b)

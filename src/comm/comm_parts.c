@@ -13,9 +13,9 @@ static const double launch_s = 3e-6;
 
 static struct program_spec spec_of(const struct comm_parts *p, const struct comm_args *a, size_t n)
 {
-    const size_t given = chunk_rules_find(&p->chunks, n * sizeof(float));
+    const size_t given = chunk_rules_find(&p->chunks, n * dtype_bytes(wire_dtype(a)));
 
-    return (struct program_spec){.dtype = DTYPE_F32,
+    return (struct program_spec){.dtype = wire_dtype(a),
                                  .redop = REDOP_SUM,
                                  .in_place = true,
                                  .fuse = p->model.topo == NULL && a->places == NULL,
@@ -58,7 +58,7 @@ static enum status read_or_make(struct comm_parts *p, const struct comm_args *a)
         return ST_OK;
     }
     for (size_t b = 0; b < a->n_buckets; b++) {
-        size_t bytes = a->buckets[b].n * sizeof(float);
+        size_t bytes = a->buckets[b].n * dtype_bytes(wire_dtype(a));
         q.n_bytes = bytes > q.n_bytes ? bytes : q.n_bytes;
     }
     return plan_create(a->cfg->backend, a->topo, &q, &p->choices[0].plan);
@@ -69,7 +69,7 @@ static enum status choose(struct comm_parts *p, const struct comm_args *a, size_
                           struct comm_choice *out)
 {
     struct plan_request q = request_of(a, bytes);
-    struct program_spec spec = spec_of(p, a, bytes / sizeof(float));
+    struct program_spec spec = spec_of(p, a, bytes / dtype_bytes(wire_dtype(a)));
     struct auto_choice best;
     char size[32];
 
@@ -91,7 +91,7 @@ static enum status choose_all(struct comm_parts *p, const struct comm_args *a)
     for (size_t bytes = 4096, seen = 0; seen < a->n_buckets; bytes *= 2) {
         size_t n = 0;
         for (size_t b = 0; b < a->n_buckets; b++) {
-            n += chunk_class_bytes(a->buckets[b].n * sizeof(float)) == bytes;
+            n += chunk_class_bytes(a->buckets[b].n * dtype_bytes(wire_dtype(a))) == bytes;
         }
         if (n > 0) {
             TRY(choose(p, a, bytes, &p->choices[p->n_choices++]));
@@ -140,7 +140,7 @@ static enum status part_init(struct comm_parts *p, const struct comm_args *a, si
     struct program_spec spec = spec_of(p, a, bucket->n);
     const struct comm_choice *choice = p->choices;
 
-    part->bytes = bucket->n * sizeof(float);
+    part->bytes = bucket->n * dtype_bytes(wire_dtype(a));
     part->sink = a->sink;
     part->offset = bucket->offset;
     while (choice->bytes < part->bytes) {
@@ -153,7 +153,7 @@ static enum status part_init(struct comm_parts *p, const struct comm_args *a, si
         return ST_NOMEM;
     }
     for (int r = 0; r < a->n_ranks; r++) {
-        part->buffers[r].out = a->arenas[r] + bucket->offset;
+        part->buffers[r].out = wire_bucket(&p->wire, r, b);
         part->buffers[r].in = part->buffers[r].out;
     }
     TRY(make_program(p, part, &spec));
@@ -175,6 +175,7 @@ enum status comm_parts_init(struct comm_parts *p, const struct comm_args *a)
                             .scale = emulate ? a->cfg->fabric_scale : 1,
                             .startup_s = emulate ? a->cfg->fabric_startup_us * 1e-6 : launch_s,
                             .n_cores = cost_cores()};
+    TRY(wire_init(&p->wire, a));
     TRY(make_choices(p, a));
     p->parts = mem_alloc(a->n_buckets, sizeof *p->parts);
     if (p->parts == NULL) {
@@ -198,6 +199,7 @@ void comm_parts_fini(struct comm_parts *p)
         plan_destroy(p->choices[k].plan);
         mem_free(p->choices[k].reason);
     }
+    wire_fini(&p->wire);
     mem_free(p->parts);
     mem_free(p->choices);
 }

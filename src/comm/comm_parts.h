@@ -5,6 +5,7 @@
 #include "comm/comm.h"
 #include "comm/cost.h"
 #include "comm/program.h"
+#include "comm/wire.h"
 
 /* The plans and programs of a communicator: everything that is made before anything runs. */
 struct comm_part { /* of one bucket */
@@ -31,6 +32,7 @@ struct comm_parts {
     size_t n_choices;
     struct cost_model model;
     struct chunk_rules chunks;
+    struct wire wire;
 };
 
 /* Errors: ST_INPUT, ST_NOMEM. `out` may then only be released. */

@@ -62,6 +62,8 @@ struct config_optim {
     int64_t step_epochs;
     struct config_reals milestones; /* epochs */
     double warmup_epochs, warmup_lr;
+    double loss_scale; /* 0: by the format of the computation */
+    int64_t loss_scale_steps;
     char *fuse; /* auto | on | off: update fused into the reduction over one shared weight arena */
 };
 
@@ -83,6 +85,7 @@ struct config_comm {
     int64_t workers; /* engine threads; -1 = chosen */
     char *order;     /* fifo | priority */
     uint64_t credit_bytes;
+    char *wire; /* fp32 | bf16 */
     char *sync; /* allreduce | reduce-broadcast */
 };
 
@@ -91,7 +94,8 @@ struct config_device {
     int64_t count;
     int64_t threads_per_device; /* 0 = cores / devices */
     bool pin;
-    char *compute; /* fp32 | bf16 */
+    char *compute; /* fp32 | bf16 | fp16 */
+    bool tf32, oversubscribe;
 };
 
 struct config_log {

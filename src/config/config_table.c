@@ -125,6 +125,13 @@ static const struct config_key table[] = {
      .help = "The rate rises linearly from `warmup_lr` to `lr` over so many epochs."},
     {AT(optim, warmup_lr), KEY_REAL, "0", 0, NO_MAX, .habits = "warmup_start_lr|start_lr",
      .help = "Learning rate at the start of the warm-up."},
+    {AT(optim, loss_scale), KEY_REAL, "0", 0, 1 << 24, .habits = "loss_scaling|init_scale",
+     .help = "Gradients are computed so many times larger, for formats of small range, and the sums "
+             "divided again. A step whose sums are not finite is skipped, and the factor halved. "
+             "0: 65536 with compute = fp16, else 1."},
+    {AT(optim, loss_scale_steps), KEY_INT, "2000", 0, 4e9,
+     .habits = "growth_interval|scale_window",
+     .help = "After so many steps without a skipped one loss_scale is doubled; 0: never."},
     {AT(optim, fuse), KEY_CHOICE, "auto", .choices = "auto|on|off",
      .help = "Update inside the reduction, over one weight arena shared by the devices of a "
              "process."},
@@ -178,6 +185,10 @@ static const struct config_key table[] = {
              "first."},
     {AT(comm, credit_bytes), KEY_BYTES, "0", 0, MAX_BYTES, .habits = "credit|partition_bytes",
      .help = "order = priority: bytes in flight at a time; 0: no limit."},
+    {AT(comm, wire), KEY_CHOICE, "fp32", .choices = "fp32|bf16",
+     .habits = "gradient_dtype|compression|wire_dtype",
+     .help = "Format in which gradients travel and are summed; bf16 halves the bytes, and rounds "
+             "each sum on the way."},
     {AT(comm, sync), KEY_CHOICE, "allreduce", .choices = "allreduce|reduce-broadcast",
      .habits = "collective",
      .help = "Sum gradients on every device, or reduce them to rank 0 and broadcast the new "
@@ -193,9 +204,14 @@ static const struct config_key table[] = {
      .help = "Threads of each CPU device; 0: cores / devices."},
     {AT(device, pin), KEY_BOOL, "no", .flags = KEY_LOCAL, .habits = "affinity|bind",
      .help = "Bind the threads of a CPU device to cores of its own."},
-    {AT(device, compute), KEY_CHOICE, "fp32", .choices = "fp32|bf16",
+    {AT(device, compute), KEY_CHOICE, "fp32", .choices = "fp32|bf16|fp16",
      .habits = "dtype|precision|amp",
-     .help = "Format of the arithmetic; the weights that are updated are always fp32."},
+     .help = "Format of the arithmetic; the weights that are updated are always fp32. fp16 is for "
+             "GPUs."},
+    {AT(device, tf32), KEY_BOOL, "no", .habits = "allow_tf32",
+     .help = "GPUs: factors of fp32 products are rounded to TF32's 10 bits, which is faster."},
+    {AT(device, oversubscribe), KEY_BOOL, "no", .habits = "share|share_gpu",
+     .help = "GPUs: several devices of a training may be the same GPU, in turn."},
 
     {AT(log, log_every), KEY_INT, "50", 0, 4e9, KEY_LOCAL,
      .habits = "display|log_interval|print_freq|print_every",

@@ -67,6 +67,15 @@ struct device_sgd {
     bool nesterov;
 };
 
+/* dst[i] = src[i] in another type: of 32 and 16 bits. */
+struct device_convert {
+    const void *src;
+    void *dst;
+    size_t n;
+    enum device_dtype half; /* the one of 16 bits */
+    bool widen;             /* it is that of src */
+};
+
 /* Are all numbers of an array finite? *flag is set to 1 if not, and left alone if so. */
 struct device_finite {
     const float *x;
@@ -120,6 +129,7 @@ struct device_ops {
     MUST_CHECK enum status (*copy)(void *set, void *stream, void *dst, const void *src,
                                    size_t bytes);
     MUST_CHECK enum status (*clear)(void *set, void *stream, void *p, size_t bytes); /* to zero */
+    MUST_CHECK enum status (*convert)(void *set, void *stream, const struct device_convert *c);
     MUST_CHECK enum status (*finite)(void *set, void *stream, const struct device_finite *f);
     MUST_CHECK enum status (*fold)(void *set, void *stream, const struct device_fold *f);
     MUST_CHECK enum status (*sgd)(void *set, void *stream, const struct device_sgd *s);

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "device/device.h"
+#include "device/kernels/kernel_convert.h"
 #include "device/kernels/kernel_finite.h"
 #include "device/kernels/kernel_fold.h"
 #include "device/kernels/kernel_sgd.h"
@@ -148,6 +149,14 @@ static enum status cpu_clear(void *set, void *stream, void *p, size_t bytes)
 static const struct kernel_place everything = {
     .block = 0, .n_blocks = 1, .thread = 0, .n_threads = 1};
 
+static enum status cpu_convert(void *set, void *stream, const struct device_convert *c)
+{
+    (void)set;
+    (void)stream;
+    kernel_convert(everything, c);
+    return ST_OK;
+}
+
 static enum status cpu_finite(void *set, void *stream, const struct device_finite *f)
 {
     (void)set;
@@ -197,6 +206,7 @@ const struct device_ops device_cpu = {
     .event_sync = cpu_event_sync,
     .copy = cpu_copy,
     .clear = cpu_clear,
+    .convert = cpu_convert,
     .finite = cpu_finite,
     .fold = cpu_fold,
     .sgd = cpu_sgd,

@@ -46,6 +46,7 @@ static enum status copy_args(struct graph *g, const struct graph_args *args)
                              .n_batches = args->n_batches,
                              .training = args->training,
                              .compute = args->compute,
+                             .tf32 = args->tf32,
                              .n_threads = args->n_threads < 1 ? 1 : args->n_threads,
                              .seed = args->seed,
                              .rank = args->rank,

@@ -58,7 +58,8 @@ const char *nn_ops_version(const struct nn_ops *ops); /* "oneDNN 2.6.3, avx512_c
 
 enum graph_dtype {
     GRAPH_FP32,
-    GRAPH_BF16
+    GRAPH_BF16,
+    GRAPH_FP16 /* GPUs only */
 };
 
 struct graph_args {
@@ -68,9 +69,10 @@ struct graph_args {
     const size_t *
         batches; /* the batch sizes that will be run, descending; forward(n) works for these only */
     size_t n_batches;
-    bool training;                    /* false: forward only */
-    enum graph_dtype compute;         /* bf16: activations and products; the arenas stay fp32 */
-    int n_threads;                    /* of the op library */
+    bool training;            /* false: forward only */
+    enum graph_dtype compute; /* bf16, fp16: activations and products; the arenas stay fp32 */
+    bool tf32;                /* GPUs: products of fp32 may round their factors to TF32 */
+    int n_threads;            /* of the op library */
     const struct device_place *place; /* where it is computed; NULL: on the host. Must outlive it */
     uint64_t seed;                    /* dropout */
     int rank;                         /* dropout: ranks differ */

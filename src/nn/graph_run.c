@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/halves.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -188,11 +189,11 @@ static bool value_is_finite(const struct value_desc *v, const void *data, size_t
         for (size_t i = 0; i < per_sample; i++) {
             size_t at = s * row + value_index(v, i);
             float f;
-            if (v->dtype == GRAPH_BF16) {
-                uint32_t bits = (uint32_t)((const uint16_t *)data)[at] << 16;
-                memcpy(&f, &bits, sizeof f);
-            } else {
+            if (v->dtype == GRAPH_FP32) {
                 f = ((const float *)data)[at];
+            } else {
+                uint16_t half = ((const uint16_t *)data)[at];
+                f = v->dtype == GRAPH_BF16 ? halves_f32_of_bf16(half) : halves_f32_of_f16(half);
             }
             if (!isfinite(f)) {
                 return false;

@@ -52,6 +52,7 @@ struct op_env {
     size_t n_batches;
     bool training;
     enum graph_dtype compute;
+    bool tf32;
     int n_threads;
     uint64_t seed;
     int rank;

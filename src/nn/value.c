@@ -16,7 +16,7 @@ size_t value_elements(const struct value_desc *v)
 
 size_t value_bytes(const struct value_desc *v, size_t n)
 {
-    return n * value_elements(v) * (v->dtype == GRAPH_BF16 ? 2 : sizeof(float));
+    return n * value_elements(v) * (v->dtype == GRAPH_FP32 ? sizeof(float) : 2);
 }
 
 bool value_is_canonical(const struct value_desc *v)

@@ -20,6 +20,7 @@ struct sgd_range {
 struct sgd_step {
     float lr, momentum, weight_decay;
     bool nesterov;
+    float unscale; /* gradients are multiplied by it first; 0: by 1 */
 };
 
 /*

@@ -26,7 +26,8 @@ struct addends {
 INLINE void update_one(const struct sgd_step *s, float decay, bool momentum, bool nesterov,
                        float *restrict w, float *restrict v, float g)
 {
-    float d = g + decay * *w;
+    const float unscale = s->unscale != 0 ? s->unscale : 1;
+    float d = unscale * g + decay * *w;
 
     if (momentum) {
         float velocity = s->momentum * *v + d;

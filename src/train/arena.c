@@ -16,8 +16,14 @@ static enum status choose_devices(const struct trainer *t, int *devices)
     int n;
 
     TRY(t->device->count(&n));
+    if (t->n_ranks > n && !t->cfg->device.oversubscribe) {
+        return log_fail(ST_INPUT,
+                        "there are %d devices of type %s and %d are wanted by [device] count, use "
+                        "fewer or let them share with [device] oversubscribe = yes",
+                        n, t->device->type, t->n_ranks);
+    }
     for (int r = 0; r < t->n_ranks; r++) {
-        devices[r] = r;
+        devices[r] = r % n;
     }
     return ST_OK;
 }
@@ -315,7 +321,7 @@ enum status arena_update(struct rank *r, size_t b, const struct sgd_step *sgd)
                            .n_tiles = a->n_tiles[b],
                            .lr = sgd->lr,
                            .momentum = sgd->momentum,
-                           .unscale = 1,
+                           .unscale = sgd->unscale,
                            .nesterov = sgd->nesterov};
 
     return p->ops->sgd(p->set, p->stream, &s);

@@ -30,6 +30,9 @@ static const char *against_fusing(const struct trainer *t)
 {
     return t->cfg->debug.verify_every > 0 ? "[debug] verify_every looks at the sums"
            : t->on_nan == ON_NAN_SKIP     ? "[train] on_nan = skip looks at all sums first"
+           : loss_scale_make(t->cfg).on   ? "[optim] loss_scale looks at all sums first"
+           : strcmp(t->cfg->comm.wire, "fp32") != 0
+               ? "[comm] wire widens the sums when they are there"
            : strcmp(t->cfg->comm.fabric, "emulate") == 0
                ? "[comm] fabric = emulate sends the sums over links"
                : NULL;

@@ -17,7 +17,8 @@ static enum status make_graph(struct rank *r)
         .batches = t->batches,
         .n_batches = t->n_batches,
         .training = true,
-        .compute = strcmp(t->cfg->device.compute, "bf16") == 0 ? GRAPH_BF16 : GRAPH_FP32,
+        .compute = precision_compute(t->cfg),
+        .tf32 = t->cfg->device.tf32,
         .n_threads = t->n_threads,
         .seed = (uint64_t)t->cfg->train.seed,
         .rank = r->index,
@@ -237,6 +238,7 @@ enum status replica_build_all(struct trainer *t)
     for (int r = 0; r < t->n_ranks; r++) {
         t->ranks[r].t = t;
         t->ranks[r].index = r;
+        t->ranks[r].scale = loss_scale_make(t->cfg);
         t->ranks[r].place = t->on_device ? &t->places[r] : NULL;
     }
     crew_run(t->crew, build_first, t);

@@ -31,9 +31,9 @@ static void count(struct rank *r, uint64_t step, const struct step_record *all)
     t->totals.images += one.images;
     t->totals.seconds += one.times.step_s;
     for (int k = 0; k < t->n_ranks; k++) {
-        skipped |= all[k].nonfinite != NULL || all[k].overflow;
+        skipped |= all[k].overflow || (all[k].nonfinite != NULL && t->on_nan == ON_NAN_SKIP);
     }
-    t->totals.skipped += skipped && t->on_nan == ON_NAN_SKIP;
+    t->totals.skipped += skipped;
     if (step >= t->warmup_steps) {
         tally_add(&t->totals.timed, all, t->n_ranks);
         for (int k = 0; k < t->n_ranks; k++) {

@@ -24,6 +24,7 @@
 #include "train/meeting.h"
 #include "train/inject.h"
 #include "train/metrics.h"
+#include "train/precision.h"
 #include "train/progress.h"
 #include "train/rundir.h"
 #include "train/survey.h"
@@ -78,6 +79,7 @@ struct rank {
     float *kept;               /* host: its gradients before they are summed, to verify sums */
     float *seen;               /* host: the sums, to verify them; sums if they are the host's */
     struct arena_ranges ranges;
+    struct loss_scale scale;
     float *poisoned; /* a batch with an injected NaN in it */
     struct due due;
     struct bucket_times *buckets; /* [n_buckets] sums over the steps after the warm-up */

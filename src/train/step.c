@@ -139,6 +139,7 @@ bool step_run(struct rank *r, uint64_t number)
         .momentum = (float)optim->momentum,
         .weight_decay = (float)optim->weight_decay,
         .nesterov = optim->nesterov,
+        .unscale = 1.0f / r->scale.factor,
     };
     if (r->index == 0) {
         t->update.sgd = s.sgd;
@@ -156,6 +157,7 @@ bool step_run(struct rank *r, uint64_t number)
     if (s.skip) {
         restore_state(r);
     }
+    loss_scale_step(&r->scale, s.mine->overflow);
     if (!end_step(&s)) {
         return false;
     }

@@ -162,7 +162,7 @@ static void backward(struct step *s, const struct batch *batch)
     s->layer = -1;
     s->layer_from_s = r->traced ? clock_now_s() : 0;
     survey_resume(r);
-    step_fail(s, graph_backward(r->graph, 1.0f / (float)batch->n_global, &hooks));
+    step_fail(s, graph_backward(r->graph, r->scale.factor / (float)batch->n_global, &hooks));
     post_held(s);
     r->first_micro = false;
 }

@@ -22,7 +22,7 @@ static void skip_nonfinite_sums(struct step *s)
 {
     bool finite = true;
 
-    if (s->r->t->on_nan == ON_NAN_SKIP && !s->skip && s->r->status == ST_OK) {
+    if ((s->r->t->on_nan == ON_NAN_SKIP || s->r->scale.on) && !s->skip && s->r->status == ST_OK) {
         step_fail(s, arena_is_finite(s->r, s->r->sums, s->r->t->n, &finite));
     }
     if (!finite) {
@@ -50,7 +50,8 @@ static void check_posted(struct step *s)
 /* Can a bucket be updated before the other sums are there? */
 static bool by_bucket(const struct step *s)
 {
-    return !s->r->t->shared && s->r->t->on_nan != ON_NAN_SKIP && !step_is_verified(s);
+    return !s->r->t->shared && s->r->t->on_nan != ON_NAN_SKIP && !s->r->scale.on &&
+           !step_is_verified(s);
 }
 
 /* Each bucket when its sum is there. */

@@ -271,6 +271,7 @@ static enum status build(struct trainer *t)
     read_options(t);
     TRY(fuse_decide(t));
     TRY(check_options(t));
+    TRY(precision_check(t));
     TRY(open_data(t));
     TRY(work_plan(t));
     TRY(make_model(t));

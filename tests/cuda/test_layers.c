@@ -367,6 +367,8 @@ Test(layers, loss_counts_and_its_gradient_sums_to_zero)
 {
     int32_t labels[4] = {0, 2, 1, 3};
     struct cd_loss_row rows[4];
+    double sum;
+    size_t top1, top5;
     struct cd_args a = {.out_shape = {.c = 4},
                         .x = x,
                         .labels = labels,
@@ -388,6 +390,13 @@ Test(layers, loss_counts_and_its_gradient_sums_to_zero)
     run(cd_loss_gradient, 16, &a);
     near((double)(dx[0] + dx[1] + dx[2] + dx[3]), 0, "sum");
     near((double)dx[6], 0.5 * ((double)x2[6] - 1), "at the label");
+    a = (struct cd_args){
+        .losses = rows, .loss_sum = &sum, .top1 = &top1, .top5 = &top5, .n_samples = 2};
+    cd_loss_total(&a, 0);
+    cr_assert(sum == (double)rows[0].loss + (double)rows[1].loss && top1 == 1 && top5 == 2);
+    a.n_samples = 4;
+    cd_loss_total(&a, 0);
+    cr_assert(isnan(sum) && top1 == 1 && top5 == 3);
 }
 
 Test(layers, sums_mask_and_keep_nans)
@@ -406,16 +415,36 @@ Test(layers, sums_mask_and_keep_nans)
     cr_assert(dx[0] == 4 && dx[1] == 0 && dx[2] == 0 && dx[3] == 2);
 }
 
+Test(layers, fp16_values_are_rounded_once)
+{
+    uint16_t in[8], out[8];
+    struct cd_args a = {.type = CD_F16, .x = x, .out = in};
+    struct cd_args sum = {.type = CD_F16, .out_shape = {.c = 8}, .x = in, .x2 = in, .out = out};
+
+    fill(x, 8, 15);
+    x[0] = 70000.0f; /* beyond the largest */
+    run(cd_narrow, 8, &a);
+    run(cd_sum, 8, &sum);
+    a = (struct cd_args){.type = CD_F16, .x = out, .out = y};
+    run(cd_widen, 8, &a);
+    cr_assert(isinf(y[0]));
+    for (int i = 1; i < 8; i++) {
+        float once = halves_f32_of_f16(halves_f16_of_f32(x[i]));
+        cr_assert_float_eq(once, x[i], 0x1p-11);
+        cr_assert_eq(y[i], 2.0f * once);
+    }
+}
+
 Test(layers, bf16_values_are_rounded_once)
 {
     uint16_t in[8], out[8];
-    struct cd_args a = {.x = x, .out = in};
-    struct cd_args sum = {.bf16 = true, .out_shape = {.c = 8}, .x = in, .x2 = in, .out = out};
+    struct cd_args a = {.type = CD_BF16, .x = x, .out = in};
+    struct cd_args sum = {.type = CD_BF16, .out_shape = {.c = 8}, .x = in, .x2 = in, .out = out};
 
     fill(x, 8, 14);
     run(cd_narrow, 8, &a);
     run(cd_sum, 8, &sum);
-    a = (struct cd_args){.x = out, .out = y};
+    a = (struct cd_args){.type = CD_BF16, .x = out, .out = y};
     run(cd_widen, 8, &a);
     for (int i = 0; i < 8; i++) {
         cr_assert_eq(y[i], 2.0f * halves_f32_of_bf16(halves_bf16_of_f32(x[i])));

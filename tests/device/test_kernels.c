@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 
 #include "device/device.h"
+#include "device/kernels/kernel_convert.h"
 #include "device/kernels/kernel_finite.h"
 #include "device/kernels/kernel_fold.h"
 #include "device/kernels/kernel_sgd.h"
@@ -359,6 +360,38 @@ Test(kernels, finite_finds_every_element)
                 x[i] = good;
             }
         }
+    }
+}
+
+/* --- conversions --- */
+
+Test(kernels, convert_does_every_element_once)
+{
+    static float x[1000], back[1001];
+    static uint16_t half[1001];
+    const enum device_dtype types[] = {DEVICE_BF16, DEVICE_F16};
+
+    for (int k = 0; k < 2; k++) {
+        struct device_convert down = {.src = x, .dst = half, .n = 1000, .half = types[k]};
+        struct device_convert up = {
+            .src = half, .dst = back, .n = 1000, .half = types[k], .widen = true};
+        for (size_t i = 0; i < 1000; i++) {
+            x[i] = (float)i + 0.001f;
+        }
+        half[1000] = 7;
+        back[1000] = 7;
+        for (size_t b = 0; b < 15; b++) {
+            kernel_convert(place(b / 3, 5, b % 3, 3), &down);
+        }
+        for (size_t b = 0; b < 15; b++) {
+            kernel_convert(place(b / 3, 5, b % 3, 3), &up);
+        }
+        for (size_t i = 0; i < 1000; i++) {
+            uint16_t want = k == 0 ? halves_bf16_of_f32(x[i]) : halves_f16_of_f32(x[i]);
+            cr_assert_eq(half[i], want);
+            cr_assert_eq(back[i], k == 0 ? halves_f32_of_bf16(want) : halves_f32_of_f16(want));
+        }
+        cr_assert(half[1000] == 7 && back[1000] == 7);
     }
 }
 

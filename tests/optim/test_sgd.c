@@ -27,6 +27,7 @@ static void fill(struct arena *a)
 /* The formulas of the header, one element at a time in double. */
 static void reference(const struct sgd_step *s, bool decay, double *w, double *v, double g)
 {
+    g *= s->unscale != 0 ? (double)s->unscale : 1;
     g += decay ? (double)s->weight_decay * *w : 0;
     if (s->momentum != 0) {
         *v = (double)s->momentum * *v + g;
@@ -36,8 +37,8 @@ static void reference(const struct sgd_step *s, bool decay, double *w, double *v
 }
 
 static const struct sgd_step steps[] = {
-    {0.1f, 0, 0, false},        {0.1f, 0, 1e-2f, false},   {0.05f, 0.9f, 0, false},
-    {0.05f, 0.9f, 1e-2f, true}, {1.5f, 0.5f, 0.25f, true}, {0.1f, 0.9f, 5e-4f, false},
+    {0.1f, 0, 0, false, 0},        {0.1f, 0, 1e-2f, false, 1},   {0.05f, 0.9f, 0, false, 1},
+    {0.05f, 0.9f, 1e-2f, true, 0}, {1.5f, 0.5f, 0.25f, true, 1}, {0.1f, 0.9f, 5e-4f, false, 0.125f},
 };
 enum {
     N_STEPS = sizeof steps / sizeof steps[0]

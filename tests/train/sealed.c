@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
+#include "device/kernels/kernel_convert.h"
 #include "device/kernels/kernel_finite.h"
 #include "device/kernels/kernel_fold.h"
 #include "device/kernels/kernel_sgd.h"
@@ -22,6 +23,7 @@ static const size_t SPACE_BYTES = (size_t)1 << 32;
 enum kind {
     COPY,
     CLEAR,
+    CONVERT,
     FINITE,
     FOLD,
     SGD,
@@ -56,6 +58,7 @@ struct work {
             const void *src;
             size_t bytes;
         } copy;
+        struct device_convert convert;
         struct device_finite finite;
         struct device_fold fold;
         struct device_sgd sgd;
@@ -181,6 +184,16 @@ static void run_finite(const struct device_finite *finite)
     kernel_finite(everything, &f);
 }
 
+static void run_convert(const struct device_convert *convert)
+{
+    const struct kernel_place everything = {0, 1, 0, 1};
+    struct device_convert c = *convert;
+
+    c.src = opened(c.src);
+    c.dst = opened(c.dst);
+    kernel_convert(everything, &c);
+}
+
 static bool can_run(const struct work *w)
 {
     return w->kind != WAIT || w->u.place.event->reached >= w->u.place.number;
@@ -199,6 +212,9 @@ static void run_first(struct stream *s)
         break;
     case CLEAR:
         memset(opened(w->u.copy.dst), 0, w->u.copy.bytes);
+        break;
+    case CONVERT:
+        run_convert(&w->u.convert);
         break;
     case FINITE:
         run_finite(&w->u.finite);
@@ -541,6 +557,12 @@ static enum status clear(void *set, void *stream, void *p, size_t bytes)
     return ST_OK;
 }
 
+static enum status convert(void *set, void *stream, const struct device_convert *c)
+{
+    put(set, stream, &(struct work){.kind = CONVERT, .u.convert = *c});
+    return ST_OK;
+}
+
 static enum status is_finite(void *set, void *stream, const struct device_finite *f)
 {
     put(set, stream, &(struct work){.kind = FINITE, .u.finite = *f});
@@ -585,6 +607,7 @@ const struct device_ops *sealed_device(void)
         .event_sync = event_sync,
         .copy = copy,
         .clear = clear,
+        .convert = convert,
         .finite = is_finite,
         .fold = fold,
         .sgd = sgd,

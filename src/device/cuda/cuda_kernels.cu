@@ -1,5 +1,6 @@
 #include "device/cuda/cuda_kernels.h"
 
+#include "device/kernels/kernel_convert.h"
 #include "device/kernels/kernel_finite.h"
 #include "device/kernels/kernel_fold.h"
 #include "device/kernels/kernel_sgd.h"
@@ -20,6 +21,11 @@ template <enum device_dtype D>
 static __global__ void fold_kernel(const __grid_constant__ struct device_fold f)
 {
     kernel_fold(here(), &f, D, f.redop);
+}
+
+static __global__ void convert_kernel(const __grid_constant__ struct device_convert c)
+{
+    kernel_convert(here(), &c);
 }
 
 static __global__ void finite_kernel(const __grid_constant__ struct device_finite f)
@@ -66,6 +72,16 @@ extern "C" cudaError_t cuda_kernels_fold(cudaStream_t stream, size_t n_blocks,
         fold_launch<DEVICE_I32>(stream, blocks, f);
         break;
     }
+    return cudaGetLastError();
+}
+
+extern "C" cudaError_t cuda_kernels_convert(cudaStream_t stream, size_t n_blocks,
+                                            const struct device_convert *c)
+{
+    if (c->n == 0) {
+        return cudaSuccess;
+    }
+    convert_kernel<<<(unsigned)kernel_blocks(c->n, n_blocks), KERNEL_THREADS, 0, stream>>>(*c);
     return cudaGetLastError();
 }
 

@@ -147,6 +147,16 @@ enum status cuda_stream_clear(void *set, void *stream, void *p, size_t bytes)
     return ST_OK;
 }
 
+enum status cuda_stream_convert(void *set, void *stream, const struct device_convert *c)
+{
+    const struct cuda_stream *s = stream;
+
+    (void)set;
+    CUDA_TRY(cudaSetDevice(s->rank->device));
+    CUDA_TRY(cuda_kernels_convert(s->handle, s->rank->n_blocks, c));
+    return ST_OK;
+}
+
 enum status cuda_stream_finite(void *set, void *stream, const struct device_finite *f)
 {
     const struct cuda_stream *s = stream;

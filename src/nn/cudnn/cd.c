@@ -82,14 +82,37 @@ static void close_lib(void *lib)
     mem_free(c);
 }
 
+_Static_assert((int)CD_F32 == (int)GRAPH_FP32 && (int)CD_BF16 == (int)GRAPH_BF16 &&
+                   (int)CD_F16 == (int)GRAPH_FP16,
+               "types of values are the same");
+
+/* bf16 and TF32 came with compute capability 8. */
+static enum status check_type(const struct cd *c)
+{
+    int device = 0, major = 0, minor = 0;
+
+    TRY_CUDA(NULL, cudaGetDevice(&device));
+    TRY_CUDA(NULL, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+    TRY_CUDA(NULL, cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
+    if (major < 8 && (c->type == CD_BF16 || c->tf32)) {
+        return log_fail(ST_UNSUPPORTED,
+                        "cuda:%d has compute capability %d.%d and computes no %s, which needs 8.0, "
+                        "use [device] compute = fp16 or fp32",
+                        device, major, minor, c->tf32 ? "TF32" : "bf16");
+    }
+    return ST_OK;
+}
+
 static enum status fill(struct cd *c, const struct op_env *env)
 {
     const struct device_place *p = env->place;
 
     c->place = p;
-    c->bf16 = env->compute == GRAPH_BF16;
+    c->type = (enum cd_type)env->compute;
+    c->tf32 = env->tf32;
     TRY(p->ops->use(p->set, p->rank));
     c->stream = p->ops->stream_native(p->set, p->stream);
+    TRY(check_type(c));
     TRY_DNN(NULL, cudnnCreate(&c->dnn));
     TRY_DNN(NULL, cudnnSetStream(c->dnn, c->stream));
     TRY_BLAS(NULL, cublasLtCreate(&c->blas));
@@ -129,7 +152,7 @@ static void gradient(void *lib, const struct value_desc *v, size_t n, const void
                      const void *b, void *g)
 {
     struct cd *c = lib;
-    struct cd_args args = {.bf16 = c->bf16, .dy = a, .dy2 = b, .y = y, .out = g};
+    struct cd_args args = {.type = c->type, .dy = a, .dy2 = b, .y = y, .out = g};
     cudaError_t e = cd_launch(c->stream, CD_KERNEL_gradient, n * value_elements(v), &args);
 
     if (e != cudaSuccess && c->failed == ST_OK) {
@@ -147,7 +170,7 @@ size_t cd_sums_bytes(size_t channels)
 enum status cd_bias(const struct cd *lib, const struct op_node *node, const void *dy,
                     size_t n_pixels, size_t channels, float *sums, float *dbias)
 {
-    struct cd_args a = {.bf16 = lib->bf16,
+    struct cd_args a = {.type = lib->type,
                         .out_shape = {.c = channels},
                         .n_pixels = n_pixels,
                         .dy = dy,

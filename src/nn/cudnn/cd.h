@@ -19,7 +19,8 @@ struct cd {
     cublasLtHandle_t blas;
     cudaStream_t stream;
     const struct device_place *place; /* of the stream */
-    bool bf16;
+    enum cd_type type;
+    bool tf32;
     enum status failed; /* of a call that returns nothing; passed up by the next one */
 };
 

@@ -10,6 +10,12 @@ enum {
     CD_SLICES = 256 /* of sums over all pixels */
 };
 
+enum cd_type { /* of values and their gradients; the same numbers as enum graph_dtype */
+    CD_F32,
+    CD_BF16,
+    CD_F16
+};
+
 struct cd_shape {
     size_t c, h, w;
 };
@@ -25,7 +31,7 @@ struct cd_loss_row {
 };
 
 struct cd_args {
-    bool bf16; /* else fp32: of values and their gradients */
+    enum cd_type type;
     bool relu;
     struct cd_shape in_shape, out_shape;
     struct cd_window window;

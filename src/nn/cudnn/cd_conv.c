@@ -5,8 +5,8 @@
 /*
  * Convolutions by cuDNN's functions for layers, which versions 8 and 9 have alike. The arena holds
  * w[O,H,W,I], the order of channels-last filters. For each pass and batch size cuDNN's heuristics
- * choose the algorithm; only those that give the same bits every time are taken. In bf16, weights
- * are narrowed and their gradients widened in scratch memory.
+ * choose the algorithm; only those that give the same bits every time are taken. In 16 bits,
+ * weights are narrowed and their gradients widened in scratch memory.
  */
 struct conv_batch {
     size_t n;
@@ -65,7 +65,10 @@ static void conv_destroy(void *op)
 
 static cudnnDataType_t type_of(const struct conv *c)
 {
-    return c->lib->bf16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+    static const cudnnDataType_t types[] = {
+        [CD_F32] = CUDNN_DATA_FLOAT, [CD_BF16] = CUDNN_DATA_BFLOAT16, [CD_F16] = CUDNN_DATA_HALF};
+
+    return types[c->lib->type];
 }
 
 static enum status describe_value(const struct conv *c, const struct value_desc *v, size_t n,
@@ -81,8 +84,10 @@ static enum status describe(struct conv *c)
 {
     const struct layer *l = c->node->layer;
     int pad = (int)l->u.conv.pad, stride = (int)l->u.conv.stride;
-    /* Products of fp32 stay fp32; bf16 goes to tensor cores. */
-    cudnnMathType_t math = c->lib->bf16 ? CUDNN_TENSOR_OP_MATH : CUDNN_FMA_MATH;
+    /* Products of fp32 stay fp32 unless TF32 is asked for; 16 bits go to tensor cores. */
+    cudnnMathType_t math = c->lib->type != CD_F32 ? CUDNN_TENSOR_OP_MATH
+                           : c->lib->tf32         ? CUDNN_DEFAULT_MATH
+                                                  : CUDNN_FMA_MATH;
 
     TRY_DNN(c->node, cudnnCreateFilterDescriptor(&c->w));
     TRY_DNN(c->node,
@@ -167,7 +172,7 @@ static enum status make_batch(struct conv *c, size_t n, struct conv_batch *b)
 /* Parts of the scratch memory. */
 static size_t weights_bytes(const struct conv *c)
 {
-    return c->lib->bf16 ? cd_round(c->n_weights * sizeof(uint16_t)) : 0;
+    return c->lib->type != CD_F32 ? cd_round(c->n_weights * sizeof(uint16_t)) : 0;
 }
 
 static char *work_of(const struct conv *c, const struct op_io *io)
@@ -217,10 +222,10 @@ static enum status conv_create(void *lib, const struct op_env *env, const struct
 /* The weights in the type of the computation. */
 static enum status weights(const struct conv *c, const struct op_io *io, const void **w)
 {
-    struct cd_args a = {.x = io->w[0], .out = io->scratch};
+    struct cd_args a = {.type = c->lib->type, .x = io->w[0], .out = io->scratch};
 
-    *w = c->lib->bf16 ? io->scratch : (const void *)io->w[0];
-    if (c->lib->bf16) {
+    *w = c->lib->type != CD_F32 ? io->scratch : (const void *)io->w[0];
+    if (c->lib->type != CD_F32) {
         TRY_CUDA(c->node, cd_launch(c->lib->stream, CD_KERNEL_narrow, c->n_weights, &a));
     }
     return ST_OK;
@@ -230,7 +235,7 @@ static enum status conv_forward(void *op, const struct op_io *io)
 {
     const struct conv *c = op;
     const struct conv_batch *b = &c->batches[io->batch];
-    struct cd_args a = {.bf16 = c->lib->bf16,
+    struct cd_args a = {.type = c->lib->type,
                         .relu = c->node->relu,
                         .out_shape = cd_shape_of(&c->out),
                         .x = io->y,
@@ -253,14 +258,14 @@ static enum status conv_backward_weights(void *op, const struct op_io *io)
 {
     const struct conv *c = op;
     const struct conv_batch *b = &c->batches[io->batch];
-    struct cd_args widen = {.x = io->scratch, .out = io->dw[0]};
-    void *dw = c->lib->bf16 ? io->scratch : (void *)io->dw[0];
+    struct cd_args widen = {.type = c->lib->type, .x = io->scratch, .out = io->dw[0]};
+    void *dw = c->lib->type != CD_F32 ? io->scratch : (void *)io->dw[0];
     size_t pixels = io->n * c->out.shape.h * c->out.shape.w;
 
     TRY_DNN(c->node, cudnnConvolutionBackwardFilter(c->lib->dnn, &one, b->x, io->x[0], b->y,
                                                     io->dy[0], c->desc, b->filter, work_of(c, io),
                                                     b->filter_bytes, &zero, c->w, dw));
-    if (c->lib->bf16) {
+    if (c->lib->type != CD_F32) {
         TRY_CUDA(c->node, cd_launch(c->lib->stream, CD_KERNEL_widen, c->n_weights, &widen));
     }
     return c->bias ? cd_bias(c->lib, c->node, io->dy[0], pixels, c->out.shape.c,

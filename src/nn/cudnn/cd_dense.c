@@ -7,8 +7,8 @@
  *
  *     y = w^T x      dx = w dy      dw = x dy^T
  *
- * In fp32, bias and ReLU are added by the product itself. In bf16 weights are narrowed in scratch
- * memory, gradients of weights come out as fp32, and bias and ReLU are a kernel of ours.
+ * In fp32, bias and ReLU are added by the product itself. In 16 bits weights are narrowed in
+ * scratch memory, gradients of weights come out as fp32, and bias and ReLU are a kernel of ours.
  */
 enum pass {
     FORWARD,
@@ -52,7 +52,7 @@ static void dense_destroy(void *op)
 
 static size_t weights_bytes(const struct dense *d)
 {
-    return d->lib->bf16 ? cd_round(d->units * d->k * sizeof(uint16_t)) : 0;
+    return d->lib->type != CD_F32 ? cd_round(d->units * d->k * sizeof(uint16_t)) : 0;
 }
 
 static enum status dense_create(void *lib, const struct op_env *env, const struct op_node *node,
@@ -130,23 +130,15 @@ static enum status set_wish(const struct dense *d, cublasLtMatmulPreference_t wi
     return ST_OK;
 }
 
-/* Arenas and buffers are aligned to 64 bytes, less than the library takes for granted. */
 static enum status choose(const struct dense *d, struct layouts *l, struct choice *choice)
 {
-    static const cublasLtMatmulPreferenceAttributes_t aligned[] = {
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
     cublasLtMatmulPreferenceOpaque_t wish;
     cublasLtMatmulHeuristicResult_t found;
-    uint32_t bytes = 64;
     uint64_t work = CD_DENSE_BYTES;
     int n = 0;
 
     TRY_BLAS(d->node, cublasLtMatmulPreferenceInit(&wish));
     TRY(set_wish(d, &wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &work, sizeof work));
-    for (size_t i = 0; i < 4; i++) {
-        TRY(set_wish(d, &wish, aligned[i], &bytes, sizeof bytes));
-    }
     TRY_BLAS(d->node, cublasLtMatmulAlgoGetHeuristic(d->lib->blas, &l->desc, &l->a, &l->b, &l->out,
                                                      &l->out, &wish, 1, &found, &n));
     if (n < 1) {
@@ -167,10 +159,11 @@ static enum status set_layout(const struct dense *d, const struct matrix *m,
 static enum status multiply(const struct dense *d, const struct product *p, struct choice *choice)
 {
     const float one = 1.0f, zero = 0.0f;
+    cublasComputeType_t compute = d->lib->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     void *out = (void *)p->out.p;
     struct layouts l;
 
-    TRY_BLAS(d->node, cublasLtMatmulDescInit(&l.desc, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+    TRY_BLAS(d->node, cublasLtMatmulDescInit(&l.desc, compute, CUDA_R_32F));
     TRY(set_operation(d, &l.desc, &p->a, &p->b, p->epilogue, p->bias));
     TRY(set_layout(d, &p->a, &l.a));
     TRY(set_layout(d, &p->b, &l.b));
@@ -192,16 +185,19 @@ static struct choice *choice_of(const struct dense *d, const struct op_io *io, e
 static struct matrix matrix(const struct dense *d, const void *p, size_t rows, size_t cols,
                             bool transposed)
 {
-    return (struct matrix){p, d->lib->bf16 ? CUDA_R_16BF : CUDA_R_32F, rows, cols, transposed};
+    static const cudaDataType_t types[] = {
+        [CD_F32] = CUDA_R_32F, [CD_BF16] = CUDA_R_16BF, [CD_F16] = CUDA_R_16F};
+
+    return (struct matrix){p, types[d->lib->type], rows, cols, transposed};
 }
 
 /* The weights in the type of the computation. */
 static enum status weights(const struct dense *d, const struct op_io *io, const void **w)
 {
-    struct cd_args a = {.x = io->w[0], .out = io->scratch};
+    struct cd_args a = {.type = d->lib->type, .x = io->w[0], .out = io->scratch};
 
-    *w = d->lib->bf16 ? io->scratch : (const void *)io->w[0];
-    if (d->lib->bf16) {
+    *w = d->lib->type != CD_F32 ? io->scratch : (const void *)io->w[0];
+    if (d->lib->type != CD_F32) {
         TRY_CUDA(d->node, cd_launch(d->lib->stream, CD_KERNEL_narrow, d->units * d->k, &a));
     }
     return ST_OK;
@@ -214,7 +210,7 @@ static void *work_of(const struct dense *d, const struct op_io *io)
 
 static cublasLtEpilogue_t epilogue_of(const struct dense *d)
 {
-    if (d->lib->bf16) {
+    if (d->lib->type != CD_F32) {
         return CUBLASLT_EPILOGUE_DEFAULT;
     }
     return d->bias ? (d->node->relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS)
@@ -225,7 +221,7 @@ static enum status dense_forward(void *op, const struct op_io *io)
 {
     const struct dense *d = op;
     const float *bias = d->bias ? io->w[1] : NULL;
-    struct cd_args a = {.bf16 = d->lib->bf16,
+    struct cd_args a = {.type = d->lib->type,
                         .relu = d->node->relu,
                         .out_shape = {.c = d->units},
                         .x = io->y,
@@ -234,14 +230,14 @@ static enum status dense_forward(void *op, const struct op_io *io)
     struct product p = {.b = matrix(d, io->x[0], d->k, io->n, false),
                         .out = matrix(d, io->y, d->units, io->n, false),
                         .epilogue = epilogue_of(d),
-                        .bias = d->lib->bf16 ? NULL : bias,
+                        .bias = d->lib->type != CD_F32 ? NULL : bias,
                         .work = work_of(d, io)};
     const void *w;
 
     TRY(weights(d, io, &w));
     p.a = matrix(d, w, d->k, d->units, true);
     TRY(multiply(d, &p, choice_of(d, io, FORWARD)));
-    if (d->lib->bf16 && (d->bias || d->node->relu)) {
+    if (d->lib->type != CD_F32 && (d->bias || d->node->relu)) {
         TRY_CUDA(d->node, cd_launch(d->lib->stream, CD_KERNEL_sum, io->n * d->units, &a));
     }
     return ST_OK;

@@ -13,17 +13,19 @@
  * order of its own, so that results do not depend on the grid.
  */
 
-KERNEL float cd_get(bool bf16, const void *p, size_t i)
+KERNEL float cd_get(enum cd_type t, const void *p, size_t i)
 {
-    return bf16 ? halves_f32_of_bf16(((const uint16_t *)p)[i]) : ((const float *)p)[i];
+    return t == CD_F32    ? ((const float *)p)[i]
+           : t == CD_BF16 ? halves_f32_of_bf16(((const uint16_t *)p)[i])
+                          : halves_f32_of_f16(((const uint16_t *)p)[i]);
 }
 
-KERNEL void cd_put(bool bf16, void *p, size_t i, float x)
+KERNEL void cd_put(enum cd_type t, void *p, size_t i, float x)
 {
-    if (bf16) {
-        ((uint16_t *)p)[i] = halves_bf16_of_f32(x);
-    } else {
+    if (t == CD_F32) {
         ((float *)p)[i] = x;
+    } else {
+        ((uint16_t *)p)[i] = t == CD_BF16 ? halves_bf16_of_f32(x) : halves_f16_of_f32(x);
     }
 }
 
@@ -58,44 +60,44 @@ KERNEL void cd_input(const struct cd_args *a, size_t i)
     struct cd_at at = cd_split(i, &a->out_shape);
     const struct cd_shape *s = &a->out_shape;
 
-    cd_put(a->bf16, a->out, i,
+    cd_put(a->type, a->out, i,
            ((const float *)a->x)[((at.n * s->c + at.c) * s->h + at.h) * s->w + at.w]);
 }
 
-/* out = bf16 of the floats x; or the other way round. */
+/* out = the floats x in 16 bits; or the other way round. */
 KERNEL void cd_narrow(const struct cd_args *a, size_t i)
 {
-    cd_put(true, a->out, i, ((const float *)a->x)[i]);
+    cd_put(a->type, a->out, i, ((const float *)a->x)[i]);
 }
 
 KERNEL void cd_widen(const struct cd_args *a, size_t i)
 {
-    ((float *)a->out)[i] = cd_get(true, a->x, i);
+    ((float *)a->out)[i] = cd_get(a->type, a->x, i);
 }
 
 /* out = x + x2 + bias[channel], and 0 if that is below and relu; x2 and bias may be NULL. A NaN
  * stays one. */
 KERNEL void cd_sum(const struct cd_args *a, size_t i)
 {
-    float y = cd_get(a->bf16, a->x, i);
+    float y = cd_get(a->type, a->x, i);
 
-    y += a->x2 != NULL ? cd_get(a->bf16, a->x2, i) : 0.0f;
+    y += a->x2 != NULL ? cd_get(a->type, a->x2, i) : 0.0f;
     y += a->bias != NULL ? a->bias[i % a->out_shape.c] : 0.0f;
-    cd_put(a->bf16, a->out, i, a->relu && y < 0.0f ? 0.0f : y);
+    cd_put(a->type, a->out, i, a->relu && y < 0.0f ? 0.0f : y);
 }
 
 /* The gradient of the value y: dy + dy2 where y > 0; dy2 and y may be NULL. */
 KERNEL float cd_masked(const struct cd_args *a, size_t i)
 {
-    float g = cd_get(a->bf16, a->dy, i);
+    float g = cd_get(a->type, a->dy, i);
 
-    g += a->dy2 != NULL ? cd_get(a->bf16, a->dy2, i) : 0.0f;
-    return a->y == NULL || cd_get(a->bf16, a->y, i) > 0.0f ? g : 0.0f;
+    g += a->dy2 != NULL ? cd_get(a->type, a->dy2, i) : 0.0f;
+    return a->y == NULL || cd_get(a->type, a->y, i) > 0.0f ? g : 0.0f;
 }
 
 KERNEL void cd_gradient(const struct cd_args *a, size_t i)
 {
-    cd_put(a->bf16, a->out, i, cd_masked(a, i));
+    cd_put(a->type, a->out, i, cd_masked(a, i));
 }
 
 /* out = scale · x where the mask keeps it; forward decides and writes the mask. */
@@ -105,12 +107,12 @@ KERNEL void cd_dropout(const struct cd_args *a, size_t i)
 
     philox_block(a->seed, a->purpose, a->stream, i / 4, word);
     a->kept[i] = word[i % 4] < a->keep_below;
-    cd_put(a->bf16, a->out, i, a->kept[i] ? a->scale * cd_get(a->bf16, a->x, i) : 0.0f);
+    cd_put(a->type, a->out, i, a->kept[i] ? a->scale * cd_get(a->type, a->x, i) : 0.0f);
 }
 
 KERNEL void cd_dropout_gradient(const struct cd_args *a, size_t i)
 {
-    cd_put(a->bf16, a->out, i, a->kept[i] ? a->scale * cd_get(a->bf16, a->dy, i) : 0.0f);
+    cd_put(a->type, a->out, i, a->kept[i] ? a->scale * cd_get(a->type, a->dy, i) : 0.0f);
 }
 
 /* --- channels --- */
@@ -125,12 +127,12 @@ KERNEL_HOST size_t cd_part_of(const struct cd_args *a, size_t i)
 
 KERNEL void cd_concat(const struct cd_args *a, size_t i)
 {
-    cd_put(a->bf16, a->out, cd_part_of(a, i), cd_get(a->bf16, a->x, i));
+    cd_put(a->type, a->out, cd_part_of(a, i), cd_get(a->type, a->x, i));
 }
 
 KERNEL void cd_concat_gradient(const struct cd_args *a, size_t i)
 {
-    cd_put(a->bf16, a->out, i, cd_get(a->bf16, a->dy, cd_part_of(a, i)));
+    cd_put(a->type, a->out, i, cd_get(a->type, a->dy, cd_part_of(a, i)));
 }
 
 /* Every stride-th pixel, and zero channels behind. */
@@ -141,7 +143,7 @@ KERNEL void cd_pad(const struct cd_args *a, size_t i)
 
     at.h *= a->window.stride;
     at.w *= a->window.stride;
-    cd_put(a->bf16, a->out, i, filled ? cd_get(a->bf16, a->x, cd_join(at, &a->in_shape)) : 0.0f);
+    cd_put(a->type, a->out, i, filled ? cd_get(a->type, a->x, cd_join(at, &a->in_shape)) : 0.0f);
 }
 
 KERNEL void cd_pad_gradient(const struct cd_args *a, size_t i)
@@ -152,7 +154,7 @@ KERNEL void cd_pad_gradient(const struct cd_args *a, size_t i)
     at.h /= a->window.stride;
     at.w /= a->window.stride;
     taken = taken && at.h < a->out_shape.h && at.w < a->out_shape.w;
-    cd_put(a->bf16, a->out, i, taken ? cd_get(a->bf16, a->dy, cd_join(at, &a->out_shape)) : 0.0f);
+    cd_put(a->type, a->out, i, taken ? cd_get(a->type, a->dy, cd_join(at, &a->out_shape)) : 0.0f);
 }
 
 /* --- windows --- */
@@ -200,7 +202,7 @@ KERNEL void cd_max_pool(const struct cd_args *a, size_t i)
 
     for (in.h = v.from; in.h < v.to; in.h++) {
         for (in.w = u.from; in.w < u.to; in.w++) {
-            float x = cd_get(a->bf16, a->x, cd_join(in, &a->in_shape));
+            float x = cd_get(a->type, a->x, cd_join(in, &a->in_shape));
             if (x > best || x != x) {
                 best = x;
                 which = (in.h - v.from + v.skipped) * p->kernel_w + in.w - u.from + u.skipped;
@@ -208,7 +210,7 @@ KERNEL void cd_max_pool(const struct cd_args *a, size_t i)
         }
     }
     a->kept[i] = (uint8_t)which;
-    cd_put(a->bf16, a->out, i, best);
+    cd_put(a->type, a->out, i, best);
 }
 
 KERNEL void cd_max_pool_gradient(const struct cd_args *a, size_t i)
@@ -224,10 +226,10 @@ KERNEL void cd_max_pool_gradient(const struct cd_args *a, size_t i)
             size_t j = cd_join(o, &a->out_shape);
             size_t which =
                 (at.h + p->pad - o.h * p->stride) * p->kernel_w + at.w + p->pad - o.w * p->stride;
-            sum += a->kept[j] == which ? cd_get(a->bf16, a->dy, j) : 0.0f;
+            sum += a->kept[j] == which ? cd_get(a->type, a->dy, j) : 0.0f;
         }
     }
-    cd_put(a->bf16, a->out, i, sum);
+    cd_put(a->type, a->out, i, sum);
 }
 
 KERNEL_HOST size_t cd_avg_count(const struct cd_window *p, struct cd_span v, struct cd_span u)
@@ -245,10 +247,10 @@ KERNEL void cd_avg_pool(const struct cd_args *a, size_t i)
 
     for (in.h = v.from; in.h < v.to; in.h++) {
         for (in.w = u.from; in.w < u.to; in.w++) {
-            sum += cd_get(a->bf16, a->x, cd_join(in, &a->in_shape));
+            sum += cd_get(a->type, a->x, cd_join(in, &a->in_shape));
         }
     }
-    cd_put(a->bf16, a->out, i, sum / (float)cd_avg_count(p, v, u));
+    cd_put(a->type, a->out, i, sum / (float)cd_avg_count(p, v, u));
 }
 
 KERNEL void cd_avg_pool_gradient(const struct cd_args *a, size_t i)
@@ -264,10 +266,10 @@ KERNEL void cd_avg_pool_gradient(const struct cd_args *a, size_t i)
             struct cd_span ov = cd_span_of(o.h, a->in_shape.h, p->kernel_h, p->stride, p->pad);
             struct cd_span ou = cd_span_of(o.w, a->in_shape.w, p->kernel_w, p->stride, p->pad);
             sum +=
-                cd_get(a->bf16, a->dy, cd_join(o, &a->out_shape)) / (float)cd_avg_count(p, ov, ou);
+                cd_get(a->type, a->dy, cd_join(o, &a->out_shape)) / (float)cd_avg_count(p, ov, ou);
         }
     }
-    cd_put(a->bf16, a->out, i, sum);
+    cd_put(a->type, a->out, i, sum);
 }
 
 /* --- local response normalisation, see onednn/od_lrn.c for the formulas --- */
@@ -278,7 +280,7 @@ KERNEL float cd_lrn_spread(const struct cd_args *a, size_t pixel, size_t c)
     float sum = 0.0f;
 
     for (size_t j = from; j <= c + a->half && j < a->out_shape.c; j++) {
-        float x = cd_get(a->bf16, a->x, pixel + j);
+        float x = cd_get(a->type, a->x, pixel + j);
         sum += x * x;
     }
     return a->lrn_k + a->alpha * sum;
@@ -288,8 +290,8 @@ KERNEL void cd_lrn(const struct cd_args *a, size_t i)
 {
     size_t c = i % a->out_shape.c;
 
-    cd_put(a->bf16, a->out, i,
-           cd_get(a->bf16, a->x, i) * powf(cd_lrn_spread(a, i - c, c), -a->beta));
+    cd_put(a->type, a->out, i,
+           cd_get(a->type, a->x, i) * powf(cd_lrn_spread(a, i - c, c), -a->beta));
 }
 
 KERNEL void cd_lrn_gradient(const struct cd_args *a, size_t i)
@@ -298,11 +300,11 @@ KERNEL void cd_lrn_gradient(const struct cd_args *a, size_t i)
     float sum = 0.0f, direct;
 
     for (size_t j = from; j <= c + a->half && j < a->out_shape.c; j++) {
-        sum += cd_get(a->bf16, a->dy, pixel + j) * cd_get(a->bf16, a->x, pixel + j) *
+        sum += cd_get(a->type, a->dy, pixel + j) * cd_get(a->type, a->x, pixel + j) *
                powf(cd_lrn_spread(a, pixel, j), -a->beta - 1.0f);
     }
-    direct = cd_get(a->bf16, a->dy, i) * powf(cd_lrn_spread(a, pixel, c), -a->beta);
-    cd_put(a->bf16, a->out, i, direct - 2.0f * a->alpha * a->beta * cd_get(a->bf16, a->x, i) * sum);
+    direct = cd_get(a->type, a->dy, i) * powf(cd_lrn_spread(a, pixel, c), -a->beta);
+    cd_put(a->type, a->out, i, direct - 2.0f * a->alpha * a->beta * cd_get(a->type, a->x, i) * sum);
 }
 
 /* --- sums over all pixels, for each channel --- */
@@ -319,7 +321,7 @@ KERNEL void cd_slice(const struct cd_args *a, size_t i)
     for (size_t p = i / n_c; p < a->n_pixels; p += CD_SLICES) {
         float g = cd_masked(a, p * n_c + c);
         first += g;
-        second += a->x != NULL ? g * (cd_get(a->bf16, a->x, p * n_c + c) - mean) : 0.0f;
+        second += a->x != NULL ? g * (cd_get(a->type, a->x, p * n_c + c) - mean) : 0.0f;
     }
     a->sums[i] = first;
     a->sums[CD_SLICES * n_c + i] = second;
@@ -329,10 +331,10 @@ KERNEL void cd_slice(const struct cd_args *a, size_t i)
 KERNEL void cd_norm_slice(const struct cd_args *a, size_t i)
 {
     size_t n_c = a->out_shape.c, c = i % n_c;
-    float origin = cd_get(a->bf16, a->x, c), first = 0.0f, second = 0.0f;
+    float origin = cd_get(a->type, a->x, c), first = 0.0f, second = 0.0f;
 
     for (size_t p = i / n_c; p < a->n_pixels; p += CD_SLICES) {
-        float d = cd_get(a->bf16, a->x, p * n_c + c) - origin;
+        float d = cd_get(a->type, a->x, p * n_c + c) - origin;
         first += d;
         second += d * d;
     }
@@ -364,7 +366,7 @@ KERNEL void cd_norm_batch(const struct cd_args *a, size_t c)
     size_t n_c = a->out_shape.c;
     double count = (double)a->n_pixels, d = cd_total(a, 0, c) / count;
     double var = cd_total(a, 1, c) / count - d * d, unbiased;
-    float mean = (float)((double)cd_get(a->bf16, a->x, c) + d), m = a->momentum;
+    float mean = (float)((double)cd_get(a->type, a->x, c) + d), m = a->momentum;
 
     var = var > 0.0 ? var : 0.0;
     unbiased = count > 1.0 ? var * count / (count - 1.0) : var;
@@ -386,10 +388,10 @@ KERNEL void cd_norm_apply(const struct cd_args *a, size_t i)
 {
     size_t c = i % a->out_shape.c;
     float scale = a->gamma[c] * a->inv_std[c];
-    float y = cd_get(a->bf16, a->x, i) * scale + (a->bias[c] - a->mean[c] * scale);
+    float y = cd_get(a->type, a->x, i) * scale + (a->bias[c] - a->mean[c] * scale);
 
-    y += a->x2 != NULL ? cd_get(a->bf16, a->x2, i) : 0.0f;
-    cd_put(a->bf16, a->out, i, a->relu && y < 0.0f ? 0.0f : y);
+    y += a->x2 != NULL ? cd_get(a->type, a->x2, i) : 0.0f;
+    cd_put(a->type, a->out, i, a->relu && y < 0.0f ? 0.0f : y);
 }
 
 /* dgamma, dbeta, and what dx needs of the sums: their means, scaled. */
@@ -409,15 +411,15 @@ KERNEL void cd_norm_sums(const struct cd_args *a, size_t c)
 KERNEL void cd_norm_gradient(const struct cd_args *a, size_t i)
 {
     size_t n_c = a->out_shape.c, c = i % n_c;
-    float g = cd_masked(a, i), d = cd_get(a->bf16, a->x, i) - a->mean[c];
+    float g = cd_masked(a, i), d = cd_get(a->type, a->x, i) - a->mean[c];
     float dx =
         a->gamma[c] * a->inv_std[c] * (g - a->coefficients[c] - d * a->coefficients[n_c + c]);
 
     if (a->out2 != NULL) {
-        cd_put(a->bf16, a->out2, i, g);
+        cd_put(a->type, a->out2, i, g);
     }
     if (a->out != NULL) {
-        cd_put(a->bf16, a->out, i, dx);
+        cd_put(a->type, a->out, i, dx);
     }
 }
 
@@ -426,17 +428,17 @@ KERNEL void cd_norm_gradient(const struct cd_args *a, size_t i)
 KERNEL void cd_loss(const struct cd_args *a, size_t n)
 {
     const size_t classes = a->out_shape.c, row = n * classes, label = (size_t)a->labels[n];
-    float most = -INFINITY, at_label = cd_get(a->bf16, a->x, row + label), *p = a->probabilities;
+    float most = -INFINITY, at_label = cd_get(a->type, a->x, row + label), *p = a->probabilities;
     double sum = 0.0;
     uint32_t better = 0;
 
     for (size_t c = 0; c < classes; c++) {
-        float z = cd_get(a->bf16, a->x, row + c);
+        float z = cd_get(a->type, a->x, row + c);
         most = z > most || z != z ? z : most;
         better += z > at_label || (z == at_label && c < label);
     }
     for (size_t c = 0; c < classes; c++) {
-        p[row + c] = expf(cd_get(a->bf16, a->x, row + c) - most);
+        p[row + c] = expf(cd_get(a->type, a->x, row + c) - most);
         sum += (double)p[row + c];
     }
     for (size_t c = 0; c < classes; c++) {
@@ -469,7 +471,7 @@ KERNEL void cd_loss_gradient(const struct cd_args *a, size_t i)
     const size_t classes = a->out_shape.c;
     bool is_label = i % classes == (size_t)a->labels[i / classes];
 
-    cd_put(a->bf16, a->out, i, a->scale * (a->probabilities[i] - (is_label ? 1.0f : 0.0f)));
+    cd_put(a->type, a->out, i, a->scale * (a->probabilities[i] - (is_label ? 1.0f : 0.0f)));
 }
 
 #endif

@@ -37,7 +37,7 @@ static enum status loss_create(void *lib, const struct op_env *env, const struct
 
 static struct cd_args arguments(const struct loss *l, const struct op_io *io)
 {
-    return (struct cd_args){.bf16 = l->lib->bf16,
+    return (struct cd_args){.type = l->lib->type,
                             .out_shape = {.c = value_elements(&l->in)},
                             .n_samples = io->n,
                             .x = io->x[0],

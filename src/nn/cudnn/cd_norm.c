@@ -46,7 +46,7 @@ static struct cd_args arguments(const struct norm *b, const struct op_io *io)
 {
     size_t c = b->v.shape.c;
 
-    return (struct cd_args){.bf16 = b->lib->bf16,
+    return (struct cd_args){.type = b->lib->type,
                             .relu = b->node->relu,
                             .out_shape = cd_shape_of(&b->v),
                             .n_pixels = io->n * b->v.shape.h * b->v.shape.w,

@@ -32,7 +32,7 @@ static enum status plain_create(void *lib, const struct op_env *env, const struc
         p->in[k] = values[node->inputs[k]];
     }
     p->out = values[node->output];
-    p->args = (struct cd_args){.bf16 = p->lib->bf16,
+    p->args = (struct cd_args){.type = p->lib->type,
                                .relu = node->relu,
                                .in_shape = cd_shape_of(&p->in[0]),
                                .out_shape = cd_shape_of(&p->out)};

@@ -50,6 +50,9 @@ static enum status od_open(const struct op_env *env, void **lib)
 {
     struct od *o;
 
+    if (env->compute == GRAPH_FP16) {
+        return log_fail(ST_UNSUPPORTED, "processors compute no fp16, use compute = fp32 or bf16");
+    }
     if (env->compute == GRAPH_BF16 &&
         (kernels_find(true) == NULL || !has_isa(dnnl_cpu_isa_avx512_core_bf16))) {
         return log_fail(ST_UNSUPPORTED,
