@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "classes.h"
 #include "comm/treepack/choose.h"
 #include "comm/treepack/mwu.h"
 #include "topo/topo.h"
@@ -14,61 +15,6 @@
 enum {
     MAX_CYCLES = 2520
 };
-
-struct sub {
-    int n, ranks[8];
-    int lanes[8][8];
-};
-
-static struct sub sub_of(int lanes[8][8], unsigned mask)
-{
-    struct sub s = {0};
-
-    for (int r = 0; r < 8; r++) {
-        if (mask >> r & 1) {
-            s.ranks[s.n++] = r;
-        }
-    }
-    for (int i = 0; i < s.n; i++) {
-        for (int j = 0; j < s.n; j++) {
-            s.lanes[i][j] = lanes[s.ranks[i]][s.ranks[j]];
-        }
-    }
-    return s;
-}
-
-static bool connected(const struct sub *s)
-{
-    unsigned seen = 1, before = 0;
-
-    while (seen != before) {
-        before = seen;
-        for (int i = 0; i < s->n; i++) {
-            for (int j = 0; j < s->n; j++) {
-                seen |= (seen >> i & 1) && s->lanes[i][j] > 0 ? 1U << j : 0;
-            }
-        }
-    }
-    return seen == (1U << s->n) - 1;
-}
-
-static bool same(const struct sub *a, const struct sub *b, int *map, int k)
-{
-    if (k == a->n) {
-        return true;
-    }
-    for (int v = 0; v < a->n; v++) {
-        bool fits = true;
-        for (int i = 0; i < k && fits; i++) {
-            fits = map[i] != v && a->lanes[i][k] == b->lanes[map[i]][v];
-        }
-        map[k] = v;
-        if (fits && same(a, b, map, k + 1)) {
-            return true;
-        }
-    }
-    return false;
-}
 
 /* All Hamiltonian cycles, each once: from 0, the second smaller than the last. */
 struct cycles {
@@ -208,32 +154,17 @@ static enum status print_class(const struct topo *all, const char *name, struct 
 static enum status machine(const char *name, double lane)
 {
     static struct sub list[64];
-    int lanes[8][8] = {{0}}, n = 0;
-    struct topo *full, *t;
+    struct machine m;
+    enum status st = ST_OK;
+    int n;
 
-    TRY(topo_open(name, &full));
-    TRY(topo_keep_links(full, "nvlink", &t));
-    for (int i = 0; i < t->n_links; i++) {
-        lanes[t->links[i].from][t->links[i].to] = t->links[i].lanes;
+    TRY(machine_open(&m, name));
+    n = classes(&m, list);
+    for (int i = 0; i < n && st == ST_OK; i++) {
+        st = print_class(m.t, name, list[i], lane);
     }
-    for (unsigned mask = 1; mask < 256; mask++) {
-        struct sub s = sub_of(lanes, mask);
-        bool known = false;
-        int map[8];
-        if (s.n < 3 || !connected(&s)) {
-            continue;
-        }
-        for (int i = 0; i < n && !known; i++) {
-            known = list[i].n == s.n && same(&s, &list[i], map, 0);
-        }
-        if (!known) {
-            list[n++] = s;
-            TRY(print_class(t, name, s, lane));
-        }
-    }
-    topo_destroy(t);
-    topo_destroy(full);
-    return ST_OK;
+    topo_destroy(m.t);
+    return st;
 }
 
 int main(void)

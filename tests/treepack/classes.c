@@ -1,23 +1,22 @@
 #include "classes.h"
 
-#include <criterion/criterion.h>
-#include <stdio.h>
 #include <string.h>
 
-void machine_open(struct machine *m, const char *name)
+enum status machine_open(struct machine *m, const char *name)
 {
-    char path[512];
     struct topo *t;
+    enum status st;
 
-    (void)snprintf(path, sizeof path, "%s/topologies/%s.topo", TEST_SOURCE_DIR, name);
-    cr_assert_eq(topo_read(path, &t), ST_OK);
-    cr_assert_eq(topo_keep_links(t, "nvlink", &m->t), ST_OK);
+    TRY(topo_open(name, &t));
+    st = topo_keep_links(t, "nvlink", &m->t);
     topo_destroy(t);
+    TRY(st);
     memset(m->lanes, 0, sizeof m->lanes);
     for (int i = 0; i < m->t->n_links; i++) {
         const struct topo_link *l = &m->t->links[i];
         m->lanes[l->from][l->to] = l->lanes;
     }
+    return ST_OK;
 }
 
 static struct sub sub_of(const struct machine *m, unsigned mask)

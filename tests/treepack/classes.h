@@ -15,8 +15,9 @@ struct sub {
     int lanes[8][8];
 };
 
-/* Open a shipped topology of 8 GPUs; close with topo_destroy(m->t). Asserts success. */
-void machine_open(struct machine *m, const char *name);
+/* Open a topology of 8 GPUs by name or path; close with topo_destroy(m->t). Errors: as topo_open.
+ */
+MUST_CHECK enum status machine_open(struct machine *m, const char *name);
 
 /* One of each class of isomorphic connected subsets of 3 to 8 GPUs; returns their number. */
 int classes(const struct machine *m, struct sub *out);

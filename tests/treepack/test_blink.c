@@ -45,7 +45,7 @@ static void check_classes(const char *name, int expected)
     struct machine m;
     struct sub list[64];
 
-    machine_open(&m, name);
+    cr_assert_eq(machine_open(&m, name), ST_OK);
     cr_assert_eq(classes(&m, list), expected);
     for (int i = 0; i < expected; i++) {
         struct topo *t;
@@ -72,12 +72,12 @@ static void check_classes(const char *name, int expected)
 
 Test(mwu, is_within_epsilon_and_its_reduction_within_the_threshold_p100)
 {
-    check_classes("dgx1p", 14);
+    check_classes(TEST_SOURCE_DIR "/topologies/dgx1p.topo", 14);
 }
 
 Test(mwu, is_within_epsilon_and_its_reduction_within_the_threshold_v100)
 {
-    check_classes("dgx1v", 46);
+    check_classes(TEST_SOURCE_DIR "/topologies/dgx1v.topo", 46);
 }
 
 Test(mwu, eight_v100_broadcast_over_six_whole_trees)
@@ -85,7 +85,7 @@ Test(mwu, eight_v100_broadcast_over_six_whole_trees)
     const struct mwu_options o = {0.1, 0.05};
     struct machine m;
 
-    machine_open(&m, "dgx1v");
+    cr_assert_eq(machine_open(&m, TEST_SOURCE_DIR "/topologies/dgx1v.topo"), ST_OK);
     for (int root = 0; root < 8; root++) {
         struct solve_request q = {.kind = SOLVE_BROADCAST, .root = root, .reversed = root % 2 == 1};
         struct mwu_result r;

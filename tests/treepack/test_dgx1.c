@@ -1,5 +1,10 @@
-/* Every connected class of sub-topologies of DGX-1P and DGX-1V with 3 to 8 GPUs. */
+/*
+ * Every connected class of sub-topologies of DGX-1P and DGX-1V with 3 to 8 GPUs: the bounds equal a
+ * brute force and the numbers in dgx1_classes.csv, and broadcasts are packed from every root.
+ */
 #include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "classes.h"
@@ -82,9 +87,10 @@ static void check_broadcast(const struct lattice *l, const struct sub *s, int64_
     }
 }
 
-static void check_strength(const struct topo *t, const struct lattice *l, const struct sub *s,
-                           int64_t lane)
+static struct frac check_strength(const struct topo *t, const struct lattice *l,
+                                  const struct sub *s, int64_t lane)
 {
+    struct frac found;
     int64_t held[64][2];
     int edges[64], rev[64], n = 0;
     struct bound b;
@@ -96,7 +102,49 @@ static void check_strength(const struct topo *t, const struct lattice *l, const 
         }
     }
     cr_assert_eq(strength_bound(l, edges, n, 0, &b, held), ST_OK);
-    cr_assert_eq(frac_compare(in_lanes(l, b.rate, lane), least_quotient(s)), 0);
+    found = in_lanes(l, b.rate, lane);
+    cr_assert_eq(frac_compare(found, least_quotient(s)), 0);
+    bound_fini(&b);
+    return found;
+}
+
+/* The row of a machine and of GPUs in dgx1_classes.csv. False if there is none. */
+static bool find_row(const char *name, const struct sub *s, int *broadcast, struct frac *allreduce)
+{
+    char line[128], wanted[64], gpus[32] = "";
+    FILE *f = fopen(TEST_SOURCE_DIR "/tests/treepack/dgx1_classes.csv", "r");
+    bool found = false;
+
+    cr_assert_not_null(f);
+    for (int i = 0; i < s->n; i++) {
+        (void)snprintf(gpus + strlen(gpus), sizeof gpus - strlen(gpus), "%s%d", i > 0 ? " " : "",
+                       s->ranks[i]);
+    }
+    (void)snprintf(wanted, sizeof wanted, "%s,%s,", name, gpus);
+    while (!found && fgets(line, sizeof line, f) != NULL) {
+        if (strncmp(line, wanted, strlen(wanted)) == 0) {
+            int num = 0, den = 1;
+            cr_assert_geq(sscanf(line + strlen(wanted), "%d,%d/%d", broadcast, &num, &den), 2, "%s",
+                          line);
+            *allreduce = frac_make(num, den);
+            found = true;
+        }
+    }
+    (void)fclose(f);
+    return found;
+}
+
+static void check_file(const char *name, const struct lattice *l, const struct sub *s, int64_t lane,
+                       struct frac strength)
+{
+    int broadcast;
+    struct frac allreduce;
+    struct bound b;
+
+    cr_assert(find_row(name, s, &broadcast, &allreduce), "%s: a class is not in the file", name);
+    cr_assert_eq(bound_broadcast(l, 0, &b), ST_OK);
+    cr_assert_eq(frac_compare(in_lanes(l, b.rate, lane), (struct frac){broadcast, 1}), 0);
+    cr_assert_eq(frac_compare(strength, allreduce), 0);
     bound_fini(&b);
 }
 
@@ -104,9 +152,11 @@ static void check_machine(const char *name, int expected, int64_t lane)
 {
     struct machine m;
     struct sub list[64];
+    char path[512];
     int n;
 
-    machine_open(&m, name);
+    (void)snprintf(path, sizeof path, "%s/topologies/%s.topo", TEST_SOURCE_DIR, name);
+    cr_assert_eq(machine_open(&m, path), ST_OK);
     n = classes(&m, list);
     cr_assert_eq(n, expected, "%s: %d classes", name, n);
     for (int i = 0; i < n; i++) {
@@ -116,7 +166,7 @@ static void check_machine(const char *name, int expected, int64_t lane)
         cr_assert_eq(lattice_create(t, &l), ST_OK);
         cr_assert_eq(l->n, list[i].n, "switches without links are dropped");
         check_broadcast(l, &list[i], lane);
-        check_strength(t, l, &list[i], lane);
+        check_file(name, l, &list[i], lane, check_strength(t, l, &list[i], lane));
         lattice_destroy(l);
         topo_destroy(t);
     }
@@ -124,12 +174,12 @@ static void check_machine(const char *name, int expected, int64_t lane)
     cr_assert_eq(mem_live(), 0);
 }
 
-Test(dgx1, p100_bounds_equal_brute_force)
+Test(dgx1, p100_bounds_equal_brute_force_and_the_file)
 {
     check_machine("dgx1p", 14, 20000000000);
 }
 
-Test(dgx1, v100_bounds_equal_brute_force)
+Test(dgx1, v100_bounds_equal_brute_force_and_the_file)
 {
     check_machine("dgx1v", 46, 25000000000);
 }

@@ -63,7 +63,7 @@ static void check_classes(const char *name, int expected)
     struct machine m;
     struct sub list[64];
 
-    machine_open(&m, name);
+    cr_assert_eq(machine_open(&m, name), ST_OK);
     cr_assert_eq(classes(&m, list), expected);
     for (int i = 0; i < expected; i++) {
         struct topo *t;
@@ -83,12 +83,12 @@ static void check_classes(const char *name, int expected)
 
 Test(plans, of_all_classes_of_dgx1p_are_optimal_and_sound)
 {
-    check_classes("dgx1p", 14);
+    check_classes(TEST_SOURCE_DIR "/topologies/dgx1p.topo", 14);
 }
 
 Test(plans, of_all_classes_of_dgx1v_are_optimal_and_sound)
 {
-    check_classes("dgx1v", 46);
+    check_classes(TEST_SOURCE_DIR "/topologies/dgx1v.topo", 46);
 }
 
 static struct topo *machine(const char *name)
