@@ -55,13 +55,16 @@ static enum status read_topology(const struct topo_options *o, struct topo **t)
     if (o->format == NULL) {
         return topo_import_any(o->operand, t);
     }
-    if (strcmp(o->format, "nccl") != 0 && strcmp(o->format, "smi") != 0) {
-        return log_fail(ST_BADARG, "unknown format '%.32s', --format, use nccl, smi or forestcoll",
+    if (strcmp(o->format, "nccl") != 0 && strcmp(o->format, "smi") != 0 &&
+        strcmp(o->format, "hwloc") != 0) {
+        return log_fail(ST_BADARG,
+                        "unknown format '%.32s', --format, use nccl, smi, hwloc or forestcoll",
                         o->format);
     }
     TRY(topo_slurp(o->operand, &text, &n));
-    st = o->format[0] == 'n' ? topo_import_nccl(o->operand, text, n, t)
-                             : topo_import_smi(o->operand, text, n, t);
+    st = o->format[0] == 'n'   ? topo_import_nccl(o->operand, text, n, t)
+         : o->format[0] == 'h' ? topo_import_hwloc(o->operand, text, n, t)
+                               : topo_import_smi(o->operand, text, n, t);
     mem_free(text);
     return st;
 }

@@ -28,7 +28,8 @@ static void print_help(void)
         (void)printf("  topo %-7s %-9s %s\n", commands[i].name,
                      commands[i].operand != NULL ? commands[i].operand : "", commands[i].help);
     }
-    (void)fputs("\nTOPOLOGY is a .topo file or a name in topologies/. It may follow --topology.\n\n"
+    (void)fputs("\nTOPOLOGY is a .topo file, a name in topologies/, or host, the machine at\n"
+                "hand. It may follow --topology.\n\n"
                 "Flags (--flag VALUE or --flag=VALUE):\n",
                 stdout);
     topo_options_print(stdout);

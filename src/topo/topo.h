@@ -79,7 +79,8 @@ MUST_CHECK enum status topo_read(const char *path, struct topo **out);
 
 /*
  * Read a topology by name or path: an existing file or anything with a '/' is a path, another word
- * the file `topologies/<name>.topo`. Errors: as topo_read.
+ * the file `topologies/<name>.topo`; "host" is the machine at hand, as hwloc finds it. Errors: as
+ * topo_read; ST_UNSUPPORTED for "host" if built without hwloc.
  */
 MUST_CHECK enum status topo_open(const char *name, struct topo **out);
 

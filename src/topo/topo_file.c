@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "topo/topo_import.h"
 #include "topo/topo_text.h"
 
 enum {
@@ -63,6 +64,9 @@ enum status topo_open(const char *name, struct topo **out)
             (void)fclose(f);
         }
         return topo_read(name, out);
+    }
+    if (strcmp(name, "host") == 0) {
+        return topo_import_hwloc(name, NULL, 0, out);
     }
     path = mem_printf("topologies/%s.topo", name);
     if (path == NULL) {

@@ -25,7 +25,16 @@ MUST_CHECK enum status topo_import_nccl(const char *path, char *text, size_t n, 
  */
 MUST_CHECK enum status topo_import_smi(const char *path, char *text, size_t n, struct topo **out);
 
-/* Any of the two or a .topo file, found out from the text. */
+/*
+ * hwloc's XML of a machine (lstopo machine.xml) or, where `text` is NULL, the machine at hand: a
+ * CPU device for each core; caches, NUMA nodes and packages are switches. The rates are assumed,
+ * but for those of memory that the firmware tells. Errors: also ST_UNSUPPORTED if built without
+ * hwloc.
+ */
+MUST_CHECK enum status topo_import_hwloc(const char *path, const char *text, size_t n,
+                                         struct topo **out);
+
+/* Any of these or a .topo file, found out from the text. */
 MUST_CHECK enum status topo_import_any(const char *path, struct topo **out);
 
 #endif

@@ -5,7 +5,6 @@
  * is a switch. The tree is walked once for the vertices and PCIe links, and once more for NVLink,
  * whose targets may come later in the file.
  */
-#include <libxml/parser.h>
 #include <libxml/tree.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +16,7 @@
 #include "topo/nccl_rates.h"
 #include "topo/topo_import.h"
 #include "topo/topo_text.h"
+#include "topo/topo_xml.h"
 
 enum {
     MAX_DEPTH = 32,
@@ -391,20 +391,10 @@ static enum status build(struct import *m, xmlDoc *doc)
 enum status topo_import_nccl(const char *path, char *text, size_t n, struct topo **out)
 {
     struct import m = {.path = path, .net = -1};
-    xmlDoc *doc = xmlReadMemory(text, (int)n, path, NULL,
-                                XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING);
+    xmlDoc *doc;
     enum status st;
 
-    if (doc == NULL) {
-        const xmlError *error = xmlGetLastError();
-        char reason[128] = "cannot be read";
-        if (error != NULL && error->message != NULL) {
-            (void)snprintf(reason, sizeof reason, "%s", error->message);
-            reason[strcspn(reason, "\n")] = '\0';
-        }
-        return log_fail(ST_INPUT, "%s:%d: not well-formed XML: %s", path,
-                        error != NULL ? error->line : 1, reason);
-    }
+    TRY(topo_xml_read(path, text, n, &doc));
     st = build(&m, doc);
     xmlFreeDoc(doc);
     mem_free(m.gpus);

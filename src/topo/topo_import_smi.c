@@ -350,7 +350,9 @@ enum status topo_import_any(const char *path, struct topo **out)
     enum status st;
 
     TRY(topo_slurp(path, &text, &n));
-    if (text[strspn(text, " \t\r\n")] == '<') {
+    if (strstr(text, "hwloc2.dtd") != NULL || strstr(text, "<topology version") != NULL) {
+        st = topo_import_hwloc(path, text, n, out);
+    } else if (text[strspn(text, " \t\r\n")] == '<') {
         st = topo_import_nccl(path, text, n, out);
     } else if (strstr(text, "GPU0") != NULL && strstr(text, "topology ") == NULL) {
         st = topo_import_smi(path, text, n, out);

@@ -238,3 +238,76 @@ Test(import, shipped_topologies_pass_through_the_writer)
     }
     cr_assert_eq(mem_live(), 0);
 }
+
+/* Built with hwloc or not? Then these tests say so instead. */
+static bool has_hwloc(void)
+{
+    struct topo *t = NULL;
+    enum status st = topo_open("host", &t);
+
+    cr_assert(st == ST_OK || st == ST_UNSUPPORTED, "%s", status_text(st));
+    topo_destroy(t);
+    return st == ST_OK;
+}
+
+Test(import, hwloc_finds_packages_nodes_caches_and_cores)
+{
+    if (!has_hwloc()) {
+        cr_skip_test("built without hwloc");
+    }
+    struct topo *t = import("two-packages.hwloc.xml");
+
+    /* Package 0: two caches of two cores; package 1: two cores without a cache in common. */
+    cr_assert_eq(t->n_devices, 6);
+    cr_assert_eq(t->n_vertices, 10);
+    cr_assert_eq(t->n_links, 2 * (4 + 2 + 2 + 1));
+    for (int r = 0; r < t->n_devices; r++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "cpu%d", r);
+        cr_assert_str_eq(t->vertices[t->devices[r]].name, name);
+        cr_assert_eq(t->vertices[t->devices[r]].kind, TOPO_CPU);
+    }
+    cr_assert_eq(link_of(t, "cpu1", "l3.0", "core")->bytes_per_s, 12000000000);
+    cr_assert_eq(link_of(t, "cpu3", "l3.1", "core")->latency_ns, 40);
+    cr_assert_eq(link_of(t, "l3.1", "numa0", "memory")->bytes_per_s, 40000000000);
+    cr_assert_eq(link_of(t, "cpu5", "numa1", "core")->bytes_per_s, 12000000000);
+    cr_assert_eq(link_of(t, "numa1", "numa0", "socket")->bytes_per_s, 20000000000);
+    check_round_trip(t);
+    topo_destroy(t);
+    cr_assert_eq(mem_live(), 0);
+}
+
+Test(import, the_machine_at_hand_is_a_topology)
+{
+    struct topo *t = NULL;
+
+    if (!has_hwloc()) {
+        cr_skip_test("built without hwloc");
+    }
+    cr_assert_eq(topo_open("host", &t), ST_OK);
+    cr_assert_geq(t->n_devices, 1);
+    check_round_trip(t);
+    topo_destroy(t);
+    cr_assert_eq(mem_live(), 0);
+}
+
+Test(import, malformed_machines_are_refused)
+{
+    static const char *const texts[] = {
+        "<topology version=\"2.0\">", /* not closed */
+        "<topology version=\"2.0\"/>",
+        "<topology version=\"2.0\"><object type=\"Core\"/></topology>",
+        "<topology version=\"99.0\"><object/></topology>",
+    };
+
+    if (!has_hwloc()) {
+        cr_skip_test("built without hwloc");
+    }
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        struct topo *t = NULL;
+        cr_assert_eq(topo_import_hwloc("machine", texts[i], strlen(texts[i]), &t), ST_INPUT, "%s",
+                     texts[i]);
+        cr_assert_null(t);
+        cr_assert_eq(mem_live(), 0);
+    }
+}
