@@ -1,5 +1,7 @@
 /* topo plan and topo check. */
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -119,9 +121,56 @@ static void print_summary(const struct plan *p, const struct topo *t, double sec
                  plan_depth(p), mean_depth(p), 1e3 * seconds);
 }
 
+/* Plan with a backend that may not fit; why[] is then what it said, in place of stderr. */
+static enum status plan_quietly(const char *name, const struct topo *t,
+                                const struct plan_request *q, struct plan **out, char why[512])
+{
+    FILE *said = tmpfile();
+    int saved = said != NULL ? dup(STDERR_FILENO) : -1;
+    enum status st;
+
+    why[0] = '\0';
+    if (saved >= 0) {
+        (void)dup2(fileno(said), STDERR_FILENO);
+    }
+    st = plan_create(name, t, q, out);
+    if (saved >= 0) {
+        (void)dup2(saved, STDERR_FILENO);
+        (void)close(saved);
+        rewind(said);
+        if (fgets(why, 512, said) != NULL) {
+            char *begin = strstr(why, ": error: ");
+            if (begin != NULL) {
+                memmove(why, begin + 9, strlen(begin + 9) + 1);
+            }
+            why[strcspn(why, "\n")] = '\0';
+        }
+    }
+    if (said != NULL) {
+        (void)fclose(said);
+    }
+    return st;
+}
+
+/* "none", and the reason without the advice to choose another backend. */
+static void print_refusal(const char *name, char *why)
+{
+    char *advice = strstr(why, ", choose another backend");
+
+    if (advice != NULL) {
+        *advice = '\0';
+    }
+    if (strncmp(why, "backend ", 8) == 0 && strncmp(why + 8, name, strlen(name)) == 0) {
+        why += 8 + strlen(name) + 1;
+    }
+    (void)printf("  %-14s %10s  %s\n", name, "none:", why);
+}
+
 /* What the other backends would reach on the same links. */
 static void print_others(const struct plan *p, const struct topo *t, const struct plan_request *q)
 {
+    char why[512];
+
     (void)printf("\n  %-14s %10s %6s %6s\n", "backend", "GB/s", "trees", "depth");
     for (size_t i = 0; planner_at(i) != NULL; i++) {
         const char *name = planner_at(i)->name;
@@ -129,8 +178,8 @@ static void print_others(const struct plan *p, const struct topo *t, const struc
         if (strcmp(name, p->backend) == 0 || strncmp(name, "central", 7) == 0) {
             continue;
         }
-        if (plan_create(name, t, q, &other) != ST_OK) {
-            (void)printf("  %-14s %10s\n", name, "none");
+        if (plan_quietly(name, t, q, &other, why) != ST_OK) {
+            print_refusal(name, why);
             continue;
         }
         double gbs = plan_gbs(other, t);

@@ -175,7 +175,11 @@ static void write_head(const struct plan *p, const struct topo *t, FILE *out)
     (void)fprintf(
         out, "{\"format\": \"espalier-plan/1\", \"collective\": \"%s\", \"backend\": \"%s\",\n",
         collective_name(p->collective), p->backend);
-    (void)fprintf(out, "  \"topology\": \"%s\", \"devices\": ", t->name);
+    (void)fprintf(out, "  \"topology\": \"%s\", ", t->name);
+    if (t->kept != NULL) {
+        (void)fprintf(out, "\"links\": \"%s\", ", t->kept);
+    }
+    (void)fputs("\"devices\": ", out);
     write_names(p, t, 0, p->n_ranks, out);
     if (p->n_nodes > p->n_ranks) {
         (void)fputs(",\n  \"relays\": ", out);

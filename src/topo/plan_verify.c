@@ -331,9 +331,27 @@ static enum status check_claims(struct verify *v, FILE *report)
     return ST_OK;
 }
 
+/* The plan may have been made for some kinds of links only; `*own` is then the rest of the lattice.
+ */
+static enum status keep_links(struct verify *v, struct topo **own)
+{
+    const json_t *links = json_object_get(v->root, "links");
+
+    if (links == NULL || json_is_null(links) || v->t->kept != NULL) {
+        return ST_OK;
+    }
+    if (!json_is_string(links)) {
+        return bad(v, "its kinds of links are no text");
+    }
+    TRY(topo_keep_links(v->t, json_string_value(links), own));
+    v->t = *own;
+    return ST_OK;
+}
+
 enum status plan_verify(const char *path, const struct topo *t, FILE *report)
 {
     struct verify v = {.path = path, .t = t};
+    struct topo *own = NULL;
     json_error_t error;
     enum status st;
 
@@ -341,16 +359,20 @@ enum status plan_verify(const char *path, const struct topo *t, FILE *report)
     if (v.root == NULL) {
         return log_fail(ST_INPUT, "%s:%d: not a plan file: %s", path, error.line, error.text);
     }
-    st = read_head(&v);
+    st = keep_links(&v, &own);
+    if (st == ST_OK) {
+        st = read_head(&v);
+    }
     if (st == ST_OK) {
         v.parent = mem_alloc((size_t)v.n_nodes, sizeof *v.parent);
-        v.load = mem_alloc((size_t)t->n_links, sizeof *v.load);
+        v.load = mem_alloc((size_t)v.t->n_links, sizeof *v.load);
         st = v.parent == NULL || v.load == NULL ? ST_NOMEM : check_trees(&v);
     }
     if (st == ST_OK) {
         st = check_claims(&v, report);
     }
     json_decref(v.root);
+    topo_destroy(own);
     mem_free(v.vertex);
     mem_free(v.parent);
     mem_free(v.load);

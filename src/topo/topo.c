@@ -39,6 +39,7 @@ void topo_destroy(struct topo *t)
     mem_free(t->devices);
     mem_free(t->name);
     mem_free(t->desc);
+    mem_free(t->kept);
     mem_free(t);
 }
 
@@ -231,6 +232,10 @@ enum status topo_subset(const struct topo *t, const int *ranks, int n, struct to
         map[v] = -1;
     }
     st = topo_create(t->name, t->desc, &s);
+    if (st == ST_OK && t->kept != NULL) {
+        s->kept = mem_strdup(t->kept);
+        st = s->kept == NULL ? ST_NOMEM : ST_OK;
+    }
     if (st == ST_OK) {
         st = fill_subset(s, t, ranks, n, map);
     }

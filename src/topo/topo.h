@@ -38,6 +38,7 @@ struct topo_link {
  */
 struct topo {
     char *name, *desc;
+    char *kept; /* the kinds of links that topo_keep_links left; NULL: never called */
     int n_vertices, n_links, n_devices;
     struct topo_vertex *vertices;
     struct topo_link *links;

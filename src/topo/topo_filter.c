@@ -66,7 +66,8 @@ enum status topo_keep_links(const struct topo *t, const char *kinds, struct topo
 
     TRY(check_kinds(t, kinds));
     TRY(topo_create(t->name, t->desc, &s));
-    st = copy_kept(t, kinds, s);
+    s->kept = mem_strdup(kinds);
+    st = s->kept == NULL ? ST_NOMEM : copy_kept(t, kinds, s);
     if (st != ST_OK) {
         topo_destroy(s);
         return st;

@@ -71,6 +71,9 @@ Test(topo_cli, plan_as_json_is_all_of_stdout_and_passes_the_check)
     cr_assert_eq(run("plan dgx1v --links nvlink --devices 0,1,4,5,7 --json --out %s/plan"), 0);
     cr_assert_eq(run("check %s/plan --topology dgx1v --links nvlink"), 0);
     cr_assert_not_null(strstr(read_back("out"), "optimal"));
+    cr_assert_eq(run("check %s/plan --topology dgx1v"), 0, "the plan tells the kinds of links");
+    cr_assert_not_null(strstr(read_back("out"), "optimal"));
+    cr_assert_eq(run("check %s/plan --topology dgx1v --links nvlink,pcie,qpi"), 2, "another bound");
     cr_assert_eq(run("check %s/plan --topology dgx1p --links nvlink"), 2, "other links");
 }
 
@@ -83,6 +86,16 @@ Test(topo_cli, plan_shows_the_proof_and_the_other_backends)
     cr_assert_not_null(strstr(text, "because"));
     cr_assert_not_null(strstr(text, "onehop"));
     cr_assert_not_null(strstr(text, "ring"));
+}
+
+Test(topo_cli, plan_tells_why_a_backend_does_not_fit)
+{
+    cr_assert_eq(run("plan dgx1v --links nvlink --devices 1,4,5,7"), 0);
+    cr_assert_str_empty(read_back("err"), "%s", text);
+    (void)read_back("out");
+    cr_assert_not_null(strstr(text, "ring                none:  needs a cycle"), "%s", text);
+    cr_assert_not_null(strstr(text, "onehop              none:  needs a path"), "%s", text);
+    cr_assert_not_null(strstr(text, "lp                 25.000"), "%s", text);
 }
 
 Test(topo_cli, import_and_show)
