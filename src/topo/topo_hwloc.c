@@ -8,6 +8,7 @@
  *     cpu1 ─┘
  */
 #include <hwloc.h>
+#include <libxml/tree.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>

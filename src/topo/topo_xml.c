@@ -1,6 +1,7 @@
 #include "topo/topo_xml.h"
 
 #include <libxml/parser.h>
+#include <libxml/tree.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
