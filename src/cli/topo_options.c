@@ -17,6 +17,7 @@ static const struct args_flag flags[] = {
     {"plan", "FILE", "draw: a plan file whose trees are drawn", NULL, 'p'},
     {"format", "F", "import: nccl, smi, hwloc, forestcoll (found out by default)", NULL, 0},
     {"count", "N", "probe: number of CPU devices (all cores)", NULL, 'n'},
+    {"type", "T", "probe: cpu, measured (default), or cuda, as the driver tells", NULL, 0},
     {"out", "FILE", "write there instead of stdout; draw: .dot, .svg, .png, .pdf", NULL, 'o'},
     {"json", NULL, "JSON on stdout and nothing else there", NULL, 'j'},
     {"help", NULL, "this text", NULL, 'h'},
@@ -48,7 +49,7 @@ static enum status set_option(struct topo_options *o, const char *name, const ch
                  {"devices", &o->devices},   {"links", &o->links},
                  {"backend", &o->backend},   {"plan", &o->plan},
                  {"format", &o->format},     {"out", &o->out},
-                 {"options", &o->options}};
+                 {"options", &o->options},   {"type", &o->type}};
 
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (strcmp(texts[i].name, name) == 0) {

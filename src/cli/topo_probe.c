@@ -1,6 +1,6 @@
 /*
  * topo probe: the links between CPU devices. A device is a core; what one writes another copies,
- * and the time of the copies is the link. Other kinds of devices are probed by their engines.
+ * and the time of the copies is the link. The links of GPUs are what the driver says.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/topo_tool.h"
+#include "topo/topo_discover.h"
 #include "topo/topo_export.h"
 
 enum {
@@ -106,7 +107,18 @@ static enum status write_result(const struct topo_options *o, const struct topo 
     return st != ST_OK ? st : closed;
 }
 
-enum status topo_probe(const struct topo_options *o)
+static enum status probe_gpus(const struct topo_options *o)
+{
+    const struct topo_discovery here = {.library = NULL};
+    struct topo *t = NULL;
+    enum status st = topo_discover(&here, &t);
+
+    st = st == ST_OK ? write_result(o, t) : st;
+    topo_destroy(t);
+    return st;
+}
+
+static enum status probe_cpus(const struct topo_options *o)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     int n = o->n_devices > 0 ? o->n_devices : cores < 2 ? 2 : cores > 64 ? 64 : (int)cores;
@@ -127,4 +139,15 @@ enum status topo_probe(const struct topo_options *o)
     mem_free(from);
     mem_free(to);
     return st;
+}
+
+enum status topo_probe(const struct topo_options *o)
+{
+    if (o->type == NULL || strcmp(o->type, "cpu") == 0) {
+        return probe_cpus(o);
+    }
+    if (strcmp(o->type, "cuda") == 0) {
+        return probe_gpus(o);
+    }
+    return log_fail(ST_BADARG, "unknown type '%.32s', --type, use cpu or cuda", o->type);
 }

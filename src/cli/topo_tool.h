@@ -12,7 +12,8 @@
 /* What the command line of topo says. Texts point into argv. */
 struct topo_options {
     const char *operand; /* TOPOLOGY, PLAN or FILE; or --topology */
-    const char *topology, *collective, *devices, *links, *backend, *plan, *out, *format, *options;
+    const char *topology, *collective, *devices, *links, *backend, *plan, *out, *format, *options,
+        *type;
     int root;
     int n_devices; /* probe */
     int bytes_log2;

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "models/models.h"
+#include "topo/topo_discover.h"
 #include "train/state.h"
 
 enum {
@@ -214,10 +215,13 @@ static enum status make_topology(struct trainer *t)
     struct topo *all;
     enum status st;
 
-    if (t->cfg->comm.topology[0] == '\0') {
+    if (t->cfg->comm.topology[0] == '\0' ||
+        (strcmp(t->cfg->comm.topology, "auto") == 0 && !t->on_device)) {
         return topo_mesh(t->n_ranks, MESH_BYTES_PER_S, MESH_LATENCY_NS, &t->topo);
     }
-    TRY(topo_open(t->cfg->comm.topology, &all));
+    TRY(strcmp(t->cfg->comm.topology, "auto") == 0 && t->on_device
+            ? topo_discover(&(struct topo_discovery){.library = NULL}, &all)
+            : topo_open(t->cfg->comm.topology, &all));
     st = take_devices(t, all);
     topo_destroy(all);
     return st;
