@@ -29,6 +29,8 @@ enum {
     FLAG_STARTUP,
     FLAG_TIMEOUT,
     FLAG_PEER,
+    FLAG_TYPE,
+    FLAG_OVERSUBSCRIBE,
     FLAG_OUT,
     FLAG_HELP,
     FLAG_VERSION,
@@ -66,6 +68,9 @@ static const struct args_flag flags[N_FLAGS] = {
          NULL, 0},
     [FLAG_TIMEOUT] = {"timeout", "SECONDS", "of every wait; default 60", NULL, 'T'},
     [FLAG_PEER] = {"peer", "mpi", "then measure the installed MPI library, under mpirun", NULL, 0},
+    [FLAG_TYPE] = {"type", "NAME", "cpu, or cuda: in the memory of GPUs, also backend nccl", NULL,
+                   0},
+    [FLAG_OVERSUBSCRIBE] = {"oversubscribe", NULL, "--type cuda: ranks may share a GPU", NULL, 0},
     [FLAG_OUT] = {"out", "FILE", "results as well to FILE.csv or FILE.json", NULL, 0},
     [FLAG_HELP] = {"help", NULL, "show this and leave", NULL, 'h'},
     [FLAG_VERSION] = {"version", NULL, "show the versions and leave", NULL, 0},
@@ -103,6 +108,8 @@ static enum status too_many(const struct args_flag *f, const char *name)
 static enum status add_backend(const struct args_flag *f, const char *name, size_t n,
                                struct bench_options *o)
 {
+    static const char *const others[] = {"auto", "nccl"};
+
     for (size_t i = 0; planner_at(i) != NULL; i++) {
         const char *known = planner_at(i)->name;
         if (strlen(known) == n && strncmp(known, name, n) == 0) {
@@ -113,15 +120,14 @@ static enum status add_backend(const struct args_flag *f, const char *name, size
             return ST_OK;
         }
     }
-    if (n == strlen("nccl") && strncmp(name, "nccl", n) == 0) {
-        return nccl_refuse();
-    }
-    if (n == strlen("auto") && strncmp("auto", name, n) == 0) {
-        if (o->n_backends == BENCH_MAX_BACKENDS) {
-            return too_many(f, name);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        if (n == strlen(others[i]) && strncmp(others[i], name, n) == 0) {
+            if (o->n_backends == BENCH_MAX_BACKENDS) {
+                return too_many(f, name);
+            }
+            o->backends[o->n_backends++] = others[i];
+            return ST_OK;
         }
-        o->backends[o->n_backends++] = "auto";
-        return ST_OK;
     }
     return log_fail(ST_BADARG, "unknown backend, --%s %.*s, --help lists all", f->name, (int)n,
                     name);
@@ -187,6 +193,12 @@ static enum status take_name(const struct args_flag *f, const char *value, struc
     case FLAG_PEER:
         o->mpi = strcmp(value, "mpi") == 0;
         return o->mpi ? ST_OK : bad(f, value, "mpi");
+    case FLAG_TYPE:
+        o->cuda = strcmp(value, "cuda") == 0;
+        return o->cuda || strcmp(value, "cpu") == 0 ? ST_OK : bad(f, value, "cpu or cuda");
+    case FLAG_OVERSUBSCRIBE:
+        o->oversubscribe = true;
+        return ST_OK;
     case FLAG_OUT:
         return get_out(f, value, o);
     case FLAG_HELP:
@@ -280,6 +292,15 @@ enum status bench_options_parse(int argc, const char *const *argv, struct bench_
             break;
         }
         TRY(take(f, value, o));
+    }
+    for (size_t i = 0; i < o->n_backends && !o->cuda; i++) {
+        if (strcmp(o->backends[i], "nccl") == 0) {
+            return nccl_refuse();
+        }
+    }
+    if (o->cuda && o->emulate) {
+        return log_fail(ST_BADARG, "--emulate moves bytes in the host's memory and cannot go with "
+                                   "--type cuda, drop one of them");
     }
     if (o->end < o->begin) {
         return log_fail(ST_BADARG, "sizes from %llu to %llu bytes, -b and -e, swap them",

@@ -8,6 +8,7 @@
 #include "cli/bench_results.h"
 #include "cli/version.h"
 #include "comm/bench.h"
+#include "comm/bench_device.h"
 #include "topo/topo.h"
 
 static void print_help(void)
@@ -21,6 +22,7 @@ static void print_help(void)
     for (size_t i = 0; planner_at(i) != NULL; i++) {
         (void)printf("  %-14s %s\n", planner_at(i)->name, planner_at(i)->desc);
     }
+    (void)printf("  %-14s %s\n", "nccl", "NVIDIA's library, with --type cuda");
     (void)printf("  %-14s %s\n", "auto", "the one with the least predicted time");
     (void)fputs("\nSizes are those of the whole message, of the whole result for allgather. GB/s "
                 "are 1e9 bytes a second;\nalgbw = bytes / time, busbw = algbw times 2 (P-1)/P "
@@ -54,6 +56,18 @@ static enum status get_topology(const struct bench_options *o, struct topo **out
     return st;
 }
 
+static enum status bench_one(const struct bench_options *o, const struct bench_spec *spec,
+                             struct bench_result *out)
+{
+    struct bench_devices where = {.oversubscribe = o->oversubscribe};
+
+    if (!o->cuda) {
+        return bench_run(spec, out);
+    }
+    TRY(device_find("cuda", &where.device));
+    return bench_device_run(spec, &where, out);
+}
+
 static enum status bench_size(const struct bench_options *o, struct bench_spec *spec,
                               struct bench_results *results)
 {
@@ -65,7 +79,7 @@ static enum status bench_size(const struct bench_options *o, struct bench_spec *
             continue;
         }
         spec->in_place = k == 1;
-        TRY(bench_run(spec, &r[k]));
+        TRY(bench_one(o, spec, &r[k]));
         place[k] = &r[k];
         if (r[k].wrong > 0) {
             log_error("%zu wrong elements, backend %s, %zu elements", r[k].wrong, spec->backend,

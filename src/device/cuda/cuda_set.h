@@ -8,6 +8,12 @@
 #include "base/status.h"
 #include "device/device.h"
 
+/* What is called here is the same in 12 and 13: what they changed (cudaDeviceProp, prefetching,
+ * edges of graphs) is not used. */
+#if CUDART_VERSION < 12000
+#error "CUDA 12 or newer is needed"
+#endif
+
 /* What a rank has of its device. */
 struct cuda_rank {
     int device;

@@ -8,6 +8,10 @@
 #include "nn/cudnn/cd_launch.h"
 #include "nn/ops.h"
 
+#if CUDNN_MAJOR < 8
+#error "cuDNN 8 or newer is needed"
+#endif
+
 /*
  * The op library on a GPU: convolutions are cuDNN's, matrix products cuBLASLt's, and everything
  * that is bound by memory our kernels, which fuse more. All calls go to the stream of the place,
