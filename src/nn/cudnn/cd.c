@@ -103,6 +103,17 @@ static enum status check_type(const struct cd *c)
     return ST_OK;
 }
 
+static enum status name_gpu(struct cd *c)
+{
+    struct cudaDeviceProp properties;
+    int device = 0;
+
+    TRY_CUDA(NULL, cudaGetDevice(&device));
+    TRY_CUDA(NULL, cudaGetDeviceProperties(&properties, device)); /* its name is in all versions */
+    (void)snprintf(c->gpu, sizeof c->gpu, "%s", properties.name);
+    return ST_OK;
+}
+
 static enum status fill(struct cd *c, const struct op_env *env)
 {
     const struct device_place *p = env->place;
@@ -113,6 +124,7 @@ static enum status fill(struct cd *c, const struct op_env *env)
     TRY(p->ops->use(p->set, p->rank));
     c->stream = p->ops->stream_native(p->set, p->stream);
     TRY(check_type(c));
+    TRY(name_gpu(c));
     TRY_DNN(NULL, cudnnCreate(&c->dnn));
     TRY_DNN(NULL, cudnnSetStream(c->dnn, c->stream));
     TRY_BLAS(NULL, cublasLtCreate(&c->blas));

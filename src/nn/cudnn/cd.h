@@ -25,6 +25,7 @@ struct cd {
     const struct device_place *place; /* of the stream */
     enum cd_type type;
     bool tf32;
+    char gpu[256];      /* its name */
     enum status failed; /* of a call that returns nothing; passed up by the next one */
 };
 

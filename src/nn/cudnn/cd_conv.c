@@ -1,12 +1,14 @@
+#include <stdio.h>
+
 #include "base/log.h"
 #include "base/mem.h"
-#include "nn/cudnn/cd.h"
+#include "nn/cudnn/cd_contest.h"
 
 /*
  * Convolutions by cuDNN's functions for layers, which versions 8 and 9 have alike. The arena holds
- * w[O,H,W,I], the order of channels-last filters. For each pass and batch size cuDNN's heuristics
- * choose the algorithm; only those that give the same bits every time are taken. In 16 bits,
- * weights are narrowed and their gradients widened in scratch memory.
+ * w[O,H,W,I], the order of channels-last filters. For each pass and batch size, of the algorithms
+ * that cuDNN's heuristics propose and that give the same bits every time, the fastest is taken. In
+ * 16 bits, weights are narrowed and their gradients widened in scratch memory.
  */
 struct conv_batch {
     size_t n;
@@ -31,9 +33,6 @@ struct conv {
     size_t work_bytes; /* the largest */
 };
 
-enum {
-    MAX_ALGORITHMS = 16,
-};
 static const size_t MAX_WORK_BYTES = (size_t)1 << 30;
 
 static const float one = 1.0f, zero = 0.0f;
@@ -101,70 +100,149 @@ static enum status describe(struct conv *c)
     return ST_OK;
 }
 
-/* The heuristics' first choice that succeeds, fits and is deterministic. */
-#define CHOOSE(conv, perf, n, out_algo, out_bytes)                                                 \
+/* --- the choice of algorithms --- */
+
+/* What a trial of a pass needs. */
+struct trial {
+    const struct conv *c;
+    const struct conv_batch *b;
+};
+
+static cudnnStatus_t run_forward(const void *ctx, int algorithm, void *const m[3], void *work,
+                                 size_t bytes)
+{
+    const struct trial *t = ctx;
+
+    return cudnnConvolutionForward(t->c->lib->dnn, &one, t->b->x, m[0], t->c->w, m[1], t->c->desc,
+                                   (cudnnConvolutionFwdAlgo_t)algorithm, work, bytes, &zero,
+                                   t->b->y, m[2]);
+}
+
+static cudnnStatus_t run_data(const void *ctx, int algorithm, void *const m[3], void *work,
+                              size_t bytes)
+{
+    const struct trial *t = ctx;
+
+    return cudnnConvolutionBackwardData(t->c->lib->dnn, &one, t->c->w, m[1], t->b->y, m[2],
+                                        t->c->desc, (cudnnConvolutionBwdDataAlgo_t)algorithm, work,
+                                        bytes, &zero, t->b->x, m[0]);
+}
+
+static cudnnStatus_t run_filter(const void *ctx, int algorithm, void *const m[3], void *work,
+                                size_t bytes)
+{
+    const struct trial *t = ctx;
+
+    return cudnnConvolutionBackwardFilter(t->c->lib->dnn, &one, t->b->x, m[0], t->b->y, m[2],
+                                          t->c->desc, (cudnnConvolutionBwdFilterAlgo_t)algorithm,
+                                          work, bytes, &zero, t->c->w, m[1]);
+}
+
+/* The fastest of those that succeed, fit and are deterministic. */
+static enum status contest(struct conv *c, const struct conv_batch *b, const struct op_env *env,
+                           const char *pass, struct cd_contest *k, const struct cd_candidate *all,
+                           int n, int *best)
+{
+    static const char *const types[] = {[CD_F32] = "fp32", [CD_BF16] = "bf16", [CD_F16] = "fp16"};
+    const struct layer *l = c->node->layer;
+    const struct shape *in = &c->in.shape, *out = &c->out.shape;
+    const size_t elem = c->lib->type == CD_F32 ? sizeof(float) : sizeof(uint16_t);
+    const struct trial trial = {c, b};
+
+    if (n == 0) {
+        return cd_fail_dnn(c->node, CUDNN_STATUS_NOT_SUPPORTED,
+                           "the choice of a deterministic algorithm");
+    }
+    k->lib = c->lib;
+    k->env = env;
+    k->ctx = &trial;
+    k->bytes[0] = value_bytes(&c->in, b->n);
+    k->bytes[1] = c->n_weights * elem;
+    k->bytes[2] = value_bytes(&c->out, b->n);
+    (void)snprintf(k->key, sizeof k->key,
+                   "%.60s | cuDNN %zu | %s %s batch %zu | %zux%zux%zu > %zux%zux%zu kernel %zux%zu "
+                   "stride %zu pad %zu groups %zu",
+                   c->lib->gpu, cudnnGetVersion(), pass,
+                   c->lib->tf32 ? "tf32" : types[c->lib->type], b->n, in->c, in->h, in->w, out->c,
+                   out->h, out->w, c->kernel_h, c->kernel_w, (size_t)l->u.conv.stride,
+                   (size_t)l->u.conv.pad, (size_t)l->u.conv.groups);
+    TRY(cd_contest_best(k, all, n, best));
+    c->work_bytes = all[*best].work_bytes > c->work_bytes ? all[*best].work_bytes : c->work_bytes;
+    return ST_OK;
+}
+
+/* The heuristics' choices that can be taken, best first; the three passes differ in types only. */
+#define CANDIDATES(perf, n_perf, all, n)                                                           \
     do {                                                                                           \
-        int chosen_ = -1;                                                                          \
-        for (int k_ = 0; k_ < (n) && chosen_ < 0; k_++) {                                          \
+        for (int k_ = 0; k_ < (n_perf); k_++) {                                                    \
             if ((perf)[k_].status == CUDNN_STATUS_SUCCESS &&                                       \
                 (perf)[k_].determinism == CUDNN_DETERMINISTIC &&                                   \
                 (perf)[k_].memory <= MAX_WORK_BYTES) {                                             \
-                chosen_ = k_;                                                                      \
+                (all)[(n)++] = (struct cd_candidate){(int)(perf)[k_].algo, (perf)[k_].memory};     \
             }                                                                                      \
         }                                                                                          \
-        if (chosen_ < 0) {                                                                         \
-            return cd_fail_dnn((conv)->node, CUDNN_STATUS_NOT_SUPPORTED,                           \
-                               "the choice of a deterministic algorithm");                         \
-        }                                                                                          \
-        (out_algo) = (perf)[chosen_].algo;                                                         \
-        (out_bytes) = (perf)[chosen_].memory;                                                      \
-        (conv)->work_bytes = (out_bytes) > (conv)->work_bytes ? (out_bytes) : (conv)->work_bytes;  \
     } while (0)
 
-static enum status choose_forward(struct conv *c, struct conv_batch *b)
+static enum status choose_forward(struct conv *c, struct conv_batch *b, const struct op_env *env)
 {
-    cudnnConvolutionFwdAlgoPerf_t perf[MAX_ALGORITHMS];
-    int n = 0;
+    cudnnConvolutionFwdAlgoPerf_t perf[CD_CANDIDATES];
+    struct cd_candidate all[CD_CANDIDATES];
+    struct cd_contest k = {.run = run_forward};
+    int n_perf = 0, n = 0, best;
 
     TRY_DNN(c->node, cudnnGetConvolutionForwardAlgorithm_v7(c->lib->dnn, b->x, c->w, c->desc, b->y,
-                                                            MAX_ALGORITHMS, &n, perf));
-    CHOOSE(c, perf, n, b->forward, b->forward_bytes);
+                                                            CD_CANDIDATES, &n_perf, perf));
+    CANDIDATES(perf, n_perf, all, n);
+    TRY(contest(c, b, env, "forward", &k, all, n, &best));
+    b->forward = (cudnnConvolutionFwdAlgo_t)all[best].algorithm;
+    b->forward_bytes = all[best].work_bytes;
     return ST_OK;
 }
 
-static enum status choose_data(struct conv *c, struct conv_batch *b)
+static enum status choose_data(struct conv *c, struct conv_batch *b, const struct op_env *env)
 {
-    cudnnConvolutionBwdDataAlgoPerf_t perf[MAX_ALGORITHMS];
-    int n = 0;
+    cudnnConvolutionBwdDataAlgoPerf_t perf[CD_CANDIDATES];
+    struct cd_candidate all[CD_CANDIDATES];
+    struct cd_contest k = {.run = run_data};
+    int n_perf = 0, n = 0, best;
 
-    TRY_DNN(c->node, cudnnGetConvolutionBackwardDataAlgorithm_v7(c->lib->dnn, c->w, b->y, c->desc,
-                                                                 b->x, MAX_ALGORITHMS, &n, perf));
-    CHOOSE(c, perf, n, b->data, b->data_bytes);
+    TRY_DNN(c->node, cudnnGetConvolutionBackwardDataAlgorithm_v7(
+                         c->lib->dnn, c->w, b->y, c->desc, b->x, CD_CANDIDATES, &n_perf, perf));
+    CANDIDATES(perf, n_perf, all, n);
+    TRY(contest(c, b, env, "data", &k, all, n, &best));
+    b->data = (cudnnConvolutionBwdDataAlgo_t)all[best].algorithm;
+    b->data_bytes = all[best].work_bytes;
     return ST_OK;
 }
 
-static enum status choose_filter(struct conv *c, struct conv_batch *b)
+static enum status choose_filter(struct conv *c, struct conv_batch *b, const struct op_env *env)
 {
-    cudnnConvolutionBwdFilterAlgoPerf_t perf[MAX_ALGORITHMS];
-    int n = 0;
+    cudnnConvolutionBwdFilterAlgoPerf_t perf[CD_CANDIDATES];
+    struct cd_candidate all[CD_CANDIDATES];
+    struct cd_contest k = {.run = run_filter};
+    int n_perf = 0, n = 0, best;
 
-    TRY_DNN(c->node, cudnnGetConvolutionBackwardFilterAlgorithm_v7(c->lib->dnn, b->x, b->y, c->desc,
-                                                                   c->w, MAX_ALGORITHMS, &n, perf));
-    CHOOSE(c, perf, n, b->filter, b->filter_bytes);
+    TRY_DNN(c->node, cudnnGetConvolutionBackwardFilterAlgorithm_v7(
+                         c->lib->dnn, b->x, b->y, c->desc, c->w, CD_CANDIDATES, &n_perf, perf));
+    CANDIDATES(perf, n_perf, all, n);
+    TRY(contest(c, b, env, "filter", &k, all, n, &best));
+    b->filter = (cudnnConvolutionBwdFilterAlgo_t)all[best].algorithm;
+    b->filter_bytes = all[best].work_bytes;
     return ST_OK;
 }
 
-static enum status make_batch(struct conv *c, size_t n, struct conv_batch *b)
+static enum status make_batch(struct conv *c, const struct op_env *env, size_t n,
+                              struct conv_batch *b)
 {
     b->n = n;
     TRY(describe_value(c, &c->in, n, &b->x));
     TRY(describe_value(c, &c->out, n, &b->y));
-    TRY(choose_forward(c, b));
+    TRY(choose_forward(c, b, env));
     if (c->node->wants_dx[0]) {
-        TRY(choose_data(c, b));
+        TRY(choose_data(c, b, env));
     }
     if (c->node->wants_dw) {
-        TRY(choose_filter(c, b));
+        TRY(choose_filter(c, b, env));
     }
     return ST_OK;
 }
@@ -207,7 +285,7 @@ static enum status conv_create(void *lib, const struct op_env *env, const struct
     TRY(describe(c));
     for (; c->n_batches < env->n_batches;) {
         struct conv_batch *b = &c->batches[c->n_batches++];
-        TRY(make_batch(c, env->batches[c->n_batches - 1], b));
+        TRY(make_batch(c, env, env->batches[c->n_batches - 1], b));
     }
     sums = c->bias ? cd_sums_bytes(c->out.shape.c) : 0;
     info->needs_x = node->wants_dw;
