@@ -16,6 +16,8 @@ ROOT = HERE.parent.parent
 OFF = ["comm.overlap=no"]
 FIFO = []
 PRIORITY = ["comm.order=priority", "comm.credit_bytes=64K"]
+FAR = [f"comm.topology={HERE / 'far.topo'}", "comm.chunk_bytes=0"]
+CUTS = {cut: FAR + [f"comm.buckets={cut}"] for cut in ("layer", "size", "one", "merge")}
 
 
 class Run:
@@ -25,16 +27,17 @@ class Run:
         out = args.output / name
         shutil.rmtree(out, ignore_errors=True)
         trace = args.output / f"{name}.json"
-        settings = settings + [
-            f"comm.topology={HERE / 'pair.topo'}", f"comm.fabric_scale={scale:.6g}",
+        first = args.steps // 2  # by then buckets = merge has found its cuts
+        settings = [f"comm.topology={HERE / 'pair.topo'}"] + settings + [
+            f"comm.fabric_scale={scale:.6g}",
             f"train.max_steps={args.steps}", f"train.output={out}", f"log.trace={trace}",
-            f"log.trace_first={args.steps // 5}", f"log.trace_steps={args.steps}"]
+            f"log.trace_first={first}", f"log.trace_steps={args.steps}"]
         command = [str(args.train), "--config", str(HERE / "overlap.ini")]
         for s in settings:
             command += ["--set", s]
         text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
         self.comm = float(re.search(r"predicted +([0-9.e+-]+) ms", text).group(1))
-        self.read_steps(out / "steps.csv", args.steps // 5)
+        self.read_steps(out / "steps.csv", first)
         self.read_trace(trace)
 
     def read_steps(self, path, first):
@@ -95,7 +98,7 @@ def plot(args, cases):
         print("no gnuplot, no plot")
         return
     colours = {"forward": "#4575b4", "backward": "#91bfdb", "comm": "#fc8d59"}
-    lines = ["set terminal svg size 900,420", f"set output '{args.output / 'overlap.svg'}'",
+    lines = ["set terminal svg size 900,560", f"set output '{args.output / 'overlap.svg'}'",
              "set xlabel 'ms'", "set key outside bottom horizontal", "set style fill solid 0.7",
              f"set yrange [-0.6:{2.5 * len(cases):.1f}]",
              "set ytics (" + ", ".join(f"'{name.replace('%', '%%')}' {2.5 * (len(cases) - 1 - i) + 0.5}"
@@ -147,12 +150,20 @@ def main():
     for case, run in long.items():
         row("150 %", case, run)
     print(f"priority with credit takes {long['priority'].step / long['fifo'].step:.3f} of FIFO's time")
+
+    scale = alone.backward / Run(args, "alone-one", 1, CUTS["one"]).comm
+    cuts = best(args, "far", scale, CUTS)
+    for case, run in cuts.items():
+        row("far", case, run)
+    second = min(cuts[c].step for c in cuts if c != "merge")
+    print(f"merged buckets take {cuts['merge'].step / second:.3f} of the best other cut's time")
     with open(args.output / "results.csv", "w", newline="") as f:
         writer = csv.DictWriter(f, rows[0])
         writer.writeheader()
         writer.writerows(rows)
     plot(args, [("60 %, no overlap", off), ("60 %, overlap", on), ("150 %, FIFO", long["fifo"]),
-                ("150 %, priority", long["priority"])])
+                ("150 %, priority", long["priority"]), ("far, by layer", cuts["layer"]),
+                ("far, merged", cuts["merge"])])
     return 0
 
 

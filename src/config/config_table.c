@@ -184,7 +184,8 @@ static const struct config_key table[] = {
      .help = "Which bucket is moved first: the oldest, or the one the next forward pass needs "
              "first."},
     {AT(comm, credit_bytes), KEY_BYTES, "0", 0, MAX_BYTES, .habits = "credit|partition_bytes",
-     .help = "order = priority: bytes in flight at a time; 0: no limit."},
+     .help = "fabric = emulate: bytes in flight at a time, without which order = priority has "
+             "little to put in order; 0: no limit."},
     {AT(comm, wire), KEY_CHOICE, "fp32", .choices = "fp32|bf16",
      .habits = "gradient_dtype|compression|wire_dtype",
      .help = "Format in which gradients travel and are summed; bf16 halves the bytes, and rounds "

@@ -4,6 +4,7 @@
 /* What the files of this module share; nobody else includes it. */
 
 #include <locale.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -103,6 +104,7 @@ struct trainer {
     bool dry_run;
     int n_ranks, n_threads; /* threads of each device */
     bool pinned;
+    cpu_set_t cores;       /* that this process may use */
     bool on_device;        /* arenas and all computing are on devices, not on the host */
     bool shared;           /* one weight and one momentum arena for all ranks */
     bool fused;            /* the reduction updates them where the sums arise */

@@ -2,6 +2,7 @@
 #include "train/survey.h"
 
 #include <math.h>
+#include <sched.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -179,6 +180,21 @@ static void probe_all(struct rank *r)
 
 /* --- conclusions */
 
+/* Its threads are not to be kept on the core of this one, nor to think that there is no other. */
+static enum status recut_on_all_cores(struct trainer *t)
+{
+    cpu_set_t own;
+    enum status st;
+
+    if (!t->pinned || sched_getaffinity(0, sizeof own, &own) != 0) {
+        return replica_recut(t);
+    }
+    (void)sched_setaffinity(0, sizeof t->cores, &t->cores);
+    st = replica_recut(t);
+    (void)sched_setaffinity(0, sizeof own, &own);
+    return st;
+}
+
 static void conclude(struct rank *r, uint64_t step)
 {
     struct trainer *t = r->t;
@@ -188,7 +204,7 @@ static void conclude(struct rank *r, uint64_t step)
     s->n_steps++;
     t->warmup_steps = t->warmup_steps > step + 2 ? t->warmup_steps : step + 2;
     if (survey_conclude(t, last)) {
-        s->status = replica_recut(t);
+        s->status = recut_on_all_cores(t);
     }
 }
 

@@ -40,6 +40,10 @@ static enum status check_options(const struct trainer *t)
     const struct config *cfg = t->cfg;
     const char *what = t->rooted ? "sync = reduce-broadcast" : "order = priority";
 
+    if (cfg->comm.credit_bytes != 0 && strcmp(cfg->comm.fabric, "memory") == 0) {
+        log_warn("[comm] credit_bytes has no effect with fabric = memory, where the threads of the "
+                 "ranks move one chunk each at a time, leave it out or use fabric = emulate");
+    }
     if (!t->across) {
         return ST_OK;
     }
@@ -89,12 +93,12 @@ static void deal_cores(const struct trainer *t, const cpu_set_t *mask, cpu_set_t
 
 static enum status start_crew(struct trainer *t)
 {
-    cpu_set_t mask, *sets = NULL;
+    cpu_set_t *sets = NULL;
     int n_cores = 1;
     enum status st;
 
-    if (sched_getaffinity(0, sizeof mask, &mask) == 0) {
-        n_cores = CPU_COUNT(&mask);
+    if (sched_getaffinity(0, sizeof t->cores, &t->cores) == 0) {
+        n_cores = CPU_COUNT(&t->cores);
     }
     t->n_threads = (int)t->cfg->device.threads_per_device;
     if (t->n_threads == 0) {
@@ -110,7 +114,7 @@ static enum status start_crew(struct trainer *t)
         if (sets == NULL) {
             return ST_NOMEM;
         }
-        deal_cores(t, &mask, sets);
+        deal_cores(t, &t->cores, sets);
     }
     st = meeting_init(&t->meeting, t->n_ranks, t->n_ranks * t->n_threads <= n_cores);
     if (st == ST_OK) {

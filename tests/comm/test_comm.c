@@ -1,4 +1,5 @@
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -537,6 +538,35 @@ Test(comm, emulated_links_give_right_sums_and_take_their_time)
         }
     }
     cr_assert_eq(mem_live(), 0);
+}
+
+/* The thread that moves the bytes is woken though there is no other core for it: else it would see
+ * a post only when it looks by itself, once a second. */
+Test(comm, emulated_links_work_on_one_core)
+{
+    struct rank ranks[16];
+    struct world w;
+    cpu_set_t all, one;
+    int core = 0;
+
+    cr_assert_eq(sched_getaffinity(0, sizeof all, &all), 0);
+    while (!CPU_ISSET(core, &all)) {
+        core++;
+    }
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    cr_assert_eq(sched_setaffinity(0, sizeof one, &one), 0);
+    world_init(&w, "lp", 2);
+    w.cfg.fabric = (char *)"emulate";
+    w.cfg.fabric_scale = 0.00001;
+    w.cfg.timeout_s = 0.5;
+    world_start(&w);
+    run_ranks(&w, ranks, 5, train);
+    for (int r = 0; r < w.n_ranks; r++) {
+        cr_assert_eq(ranks[r].st, ST_OK);
+        cr_assert_eq(ranks[r].wrong, 0);
+    }
+    world_fini(&w);
 }
 
 /* --- Buckets --- */

@@ -315,6 +315,45 @@ Test(program, a_sink_gets_the_bits_of_an_allreduce)
     }
 }
 
+/* A sink that gets nothing, twice the same, or not all of it. */
+Test(program, check_catches_a_sink_that_gets_the_wrong_thing)
+{
+    const struct program_sink sink = {collect, NULL};
+    const struct program_spec spec = {
+        .dtype = DTYPE_F32, .redop = REDOP_SUM, .in_place = true, .n = 200};
+    int tried = 0;
+
+    for (size_t b = 0; planner_at(b) != NULL; b++) {
+        for (int how = 0; how < 4; how++) {
+            struct topo *t = grid_mesh(5);
+            struct plan *plan = grid_plan(planner_at(b)->name, t, COLL_ALLREDUCE, -1);
+            struct program *p;
+            struct program_op *last;
+            cr_assert_eq(program_create_sink(plan, &spec, &sink, &p), ST_OK);
+            last = &p->ops[p->trees[0].op + p->trees[0].n_ops - 1];
+            cr_assert(last->sinks && last->n_dst == 0);
+            if (how == 0) {
+                last->sinks = false;
+            } else if (how == 1) {
+                last->n_src--;
+                last->dst--;
+            } else if (how == 2) {
+                p->refs[last->src] = p->refs[last->src + 1];
+            } else if (p->trees[0].n_ops > 1) {
+                last[-1].sinks = true;
+            }
+            if (how < 3 || p->trees[0].n_ops > 1) {
+                cr_assert_eq(program_check(p, plan), ST_INTERNAL, "%s, %d", plan->backend, how);
+                tried++;
+            }
+            program_destroy(p);
+            plan_destroy(plan);
+            topo_destroy(t);
+        }
+    }
+    cr_assert_gt(tried, 24);
+}
+
 Test(program, a_large_prime_like_count_is_exact)
 {
     int ranks[] = {2, 5, 8};

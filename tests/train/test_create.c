@@ -246,3 +246,21 @@ Test(create, an_update_inside_the_reduction_or_why_not)
         config_fini(&cfg);
     }
 }
+
+/* A key that does nothing here is not passed over in silence. */
+Test(create, credit_without_links_is_told)
+{
+    static const char *const fabrics[] = {"comm.fabric=memory", "comm.fabric=emulate"};
+
+    for (size_t k = 0; k < 2; k++) {
+        const char *const more[] = {"device.count=2", "comm.credit_bytes=64K", fabrics[k], NULL};
+        char *log;
+        int old = capture_stderr("log");
+
+        cr_assert_eq(create(more), ST_OK);
+        release_stderr(old);
+        log = slurp("log");
+        cr_assert_eq(count_lines(log, "credit_bytes has no effect"), k == 0, "%s", log);
+        free(log);
+    }
+}
