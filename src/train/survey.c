@@ -12,7 +12,7 @@
 #include "train/state.h"
 
 enum {
-    PROBES = 2 /* of each bucket after a step, of which the faster counts */
+    PROBES = 3 /* of each bucket after a step, of which the fastest counts */
 };
 
 static enum status alloc_tables(struct survey *s, const struct trainer *t)

@@ -152,6 +152,30 @@ Test(faults, kills_and_stalls_end_all_ranks)
     }
 }
 
+/* Where another thread moves the bytes, over emulated links; and while the first steps measure. */
+Test(faults, kills_and_stalls_end_all_ranks_on_links_and_in_surveys)
+{
+    static const char *const kinds[] = {"debug.inject=kill:2@3", "debug.inject=stall:2@3",
+                                        "debug.inject=stall:2@3:3.5s"};
+    static const char *const ways[][2] = {{"comm.backend=lp", "comm.fabric=emulate"},
+                                          {"comm.backend=ring", "comm.fabric=emulate"},
+                                          {"comm.backend=onehop", "comm.chunks=tune"},
+                                          {"comm.backend=mst", "comm.chunks=tune"}};
+    struct planted cases[12];
+
+    for (int k = 0; k < 12; k++) {
+        const char *const more[] = {kinds[k % 3], ways[k / 3][0], ways[k / 3][1],
+                                    "comm.timeout_s=2", NULL};
+        cases[k] = (struct planted){.victim = 2, .stuck = k % 3 == 1};
+        (void)snprintf(cases[k].what, sizeof cases[k].what, "%s, %s, %s", more[0], more[1],
+                       more[2]);
+        start(&cases[k], k, more);
+    }
+    for (int k = 0; k < 12; k++) {
+        check_case(&cases[k]);
+    }
+}
+
 /* Delays below the timeout change nothing but the time. */
 Test(faults, short_delays_are_harmless)
 {
