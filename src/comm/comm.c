@@ -178,6 +178,11 @@ struct comm_times comm_last_times(const struct comm *c, int rank, size_t b)
     return (struct comm_times){t.posted_s, t.started_s, t.done_s};
 }
 
+size_t comm_bytes(const struct comm *c, size_t b)
+{
+    return c->parts.parts[b].bytes;
+}
+
 const struct plan *comm_plan(const struct comm *c, size_t b)
 {
     return c->parts.parts[b].plan;

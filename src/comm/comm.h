@@ -107,6 +107,9 @@ void comm_abort(struct comm *c, int rank, enum status why);
  * get there, all three are the time of the post. Valid between comm_wait and the next post. */
 struct comm_times comm_last_times(const struct comm *c, int rank, size_t b);
 
+/* The size in which bucket `b` travels. */
+size_t comm_bytes(const struct comm *c, size_t b);
+
 /* The plan used for bucket `b`; owned by the communicator. */
 const struct plan *comm_plan(const struct comm *c, size_t b);
 

@@ -35,6 +35,43 @@ size_t merge_layers(const struct merge_layer *layers, size_t n, const struct mer
     return n_messages;
 }
 
+/* The best last message of layers 0 ... j-1, which are ready at `ready`. */
+static struct merge_step best_of(const struct merge_layer *layers, size_t j, double ready,
+                                 const struct merge_cost *cost, const struct merge_step *work)
+{
+    struct merge_step best = {0, 0};
+    uint64_t bytes = 0;
+
+    for (size_t i = j; i-- > 0;) {
+        double end_s;
+        bytes += layers[i].bytes;
+        end_s = bytes == 0 ? work[i].end_s : later(work[i].end_s, ready) + message_s(cost, bytes);
+        if (i + 1 == j || end_s <= best.end_s) {
+            best = (struct merge_step){end_s, i};
+        }
+    }
+    return best;
+}
+
+size_t merge_best(const struct merge_layer *layers, size_t n, const struct merge_cost *cost,
+                  struct merge_step *work, bool *ends)
+{
+    double ready = 0;
+    size_t n_messages = 0;
+
+    work[0] = (struct merge_step){0, 0};
+    for (size_t j = 1; j <= n; j++) {
+        ready += layers[j - 1].backward_s;
+        work[j] = best_of(layers, j, ready, cost, work);
+        ends[j - 1] = false;
+    }
+    for (size_t j = n; j > 0; j = work[j].first) {
+        ends[j - 1] = true;
+        n_messages++;
+    }
+    return n_messages;
+}
+
 double merge_end_s(const struct merge_layer *layers, size_t n, const struct merge_cost *cost,
                    const bool *ends)
 {

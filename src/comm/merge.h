@@ -27,6 +27,20 @@ struct merge_cost {
 size_t merge_layers(const struct merge_layer *layers, size_t n, const struct merge_cost *cost,
                     bool *ends);
 
+/*
+ * The same with the cut whose last message ends soonest; of equal ones that with the longest last
+ * messages. merge_layers looks one layer ahead: where each layer alone is worth waiting for, it may
+ * wait for all of them. Here every cut is weighed: best(j) = min over i < j of
+ * max(best(i), ready(j)) + message(i ... j). `work` has n + 1 entries.
+ */
+struct merge_step {
+    double end_s;
+    size_t first; /* layer of the last message */
+};
+
+size_t merge_best(const struct merge_layer *layers, size_t n, const struct merge_cost *cost,
+                  struct merge_step *work, bool *ends);
+
 /* When the last message ends, backward having begun at 0. */
 double merge_end_s(const struct merge_layer *layers, size_t n, const struct merge_cost *cost,
                    const bool *ends);

@@ -25,9 +25,10 @@ static enum status alloc_tables(struct survey *s, const struct trainer *t)
     s->message_s = mem_alloc(n_params, sizeof *s->message_s);
     s->layers = mem_alloc(n_params, sizeof *s->layers);
     s->ends = mem_alloc(n_params, sizeof *s->ends);
+    s->work = mem_alloc(n_params + 1, sizeof *s->work);
     s->merged = mem_alloc(n_params, sizeof *s->merged);
     if (s->layer_s == NULL || s->since_s == NULL || s->fine == NULL || s->message_s == NULL ||
-        s->layers == NULL || s->ends == NULL || s->merged == NULL) {
+        s->layers == NULL || s->ends == NULL || s->work == NULL || s->merged == NULL) {
         return ST_NOMEM;
     }
     for (int r = 0; r < t->n_ranks; r++) {
@@ -91,6 +92,7 @@ void survey_fini(struct trainer *t)
     mem_free(s->message_s);
     mem_free(s->layers);
     mem_free(s->ends);
+    mem_free(s->work);
     mem_free(s->merged);
     mem_free(s->weights);
     mem_free(s->momentum);

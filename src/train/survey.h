@@ -40,6 +40,7 @@ struct survey {
     double *message_s; /* [n_params] least time of each bucket alone; a layer has at most one */
     struct merge_layer *layers;
     bool *ends;
+    struct merge_step *work; /* [n_params + 1] */
     size_t n_layers;
     struct survey_class classes[CHUNK_RULES];
     size_t n_classes;

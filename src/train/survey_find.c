@@ -17,7 +17,7 @@ static struct merge_cost fit_cost(const struct trainer *t, const double *message
     struct merge_cost c = {0, 0};
 
     for (size_t b = 0; b < t->n_buckets; b++) {
-        const double s = (double)(t->buckets[b].n * sizeof(float)), took_s = message_s[b];
+        const double s = (double)comm_bytes(t->comm, b), took_s = message_s[b];
         if (isfinite(took_s) && took_s > 0) {
             const double weight = 1 / (took_s * took_s);
             w += weight;
@@ -52,7 +52,7 @@ static void collect_layers(struct trainer *t)
             const double took_s = s->layer_s[r][i];
             slowest_s = isfinite(took_s) && took_s > slowest_s ? took_s : slowest_s;
         }
-        s->layers[b] = (struct merge_layer){slowest_s, t->buckets[b].n * sizeof(float)};
+        s->layers[b] = (struct merge_layer){slowest_s, comm_bytes(t->comm, b)};
         while (i < graph_n_params(g) && t->bucket_of[i] == (int)b) {
             i++;
         }
@@ -74,7 +74,7 @@ static void set_merged(struct trainer *t)
     t->comm_cfg.bucket_layers = (struct config_reals){s->merged, n};
 }
 
-static void tell_merged(struct trainer *t)
+static void tell_merged(struct trainer *t, double rule_s)
 {
     const struct survey *s = t->survey;
     double backward_s = 0;
@@ -84,10 +84,10 @@ static void tell_merged(struct trainer *t)
     }
     progress_clear(&t->progress);
     printf("merged            %zu layers into %zu buckets: start-up %.3g us, %.3g GB/s, backward "
-           "%.3g ms, all sums predicted after %.3g ms\n",
+           "%.3g ms, all sums predicted after %.3g ms (MG-WFBP's rule: %.3g ms)\n",
            s->n_layers, t->comm_cfg.bucket_layers.n, s->cost.start_s * 1e6,
            s->cost.s_per_byte > 0 ? 1e-9 / s->cost.s_per_byte : INFINITY, backward_s * 1e3,
-           1e3 * merge_end_s(s->layers, s->n_layers, &s->cost, s->ends));
+           1e3 * merge_end_s(s->layers, s->n_layers, &s->cost, s->ends), 1e3 * rule_s);
     printf("to repeat         [comm] bucket_layers = ");
     for (size_t i = 0; i < t->comm_cfg.bucket_layers.n; i++) {
         printf("%s%.0f", i > 0 ? ", " : "", t->comm_cfg.bucket_layers.v[i]);
@@ -98,6 +98,7 @@ static void tell_merged(struct trainer *t)
 static bool merge(struct trainer *t, bool last)
 {
     struct survey *s = t->survey;
+    double rule_s;
 
     if (s->n_steps < SURVEY_COLD_STEPS + SURVEY_LAYER_STEPS && !last) {
         return false;
@@ -105,8 +106,10 @@ static bool merge(struct trainer *t, bool last)
     collect_layers(t);
     s->cost = fit_cost(t, s->message_s);
     (void)merge_layers(s->layers, s->n_layers, &s->cost, s->ends);
+    rule_s = merge_end_s(s->layers, s->n_layers, &s->cost, s->ends);
+    (void)merge_best(s->layers, s->n_layers, &s->cost, s->work, s->ends);
     set_merged(t);
-    tell_merged(t);
+    tell_merged(t, rule_s);
     s->merging = false;
     return true;
 }
@@ -145,7 +148,7 @@ static void add_class(struct survey *s, size_t bytes)
 static void begin_tuning(struct trainer *t)
 {
     for (size_t b = 0; b < t->n_buckets; b++) {
-        const size_t bytes = chunk_class_bytes(t->buckets[b].n * sizeof(float));
+        const size_t bytes = chunk_class_bytes(comm_bytes(t->comm, b));
         if (find_class(t->survey, bytes) == NULL) {
             add_class(t->survey, bytes);
         }
@@ -172,7 +175,7 @@ static void report_class(const struct trainer *t, struct survey_class *k)
     double bytes = 0, took_s = 0;
 
     for (size_t b = 0; b < t->n_buckets; b++) {
-        const size_t size = t->buckets[b].n * sizeof(float);
+        const size_t size = comm_bytes(t->comm, b);
         if (chunk_class_bytes(size) == k->bytes) {
             bytes += (double)size;
             took_s += t->survey->message_s[b];

@@ -86,3 +86,44 @@ Test(merge, is_never_worse_than_layer_by_layer_and_rarely_off_the_best)
     cr_assert_gt(n_best, 3 * n_tries / 4);
     cr_assert_lt(worst, 1.2);
 }
+
+Test(merge, weighing_all_cuts_finds_the_best)
+{
+    struct rng rng = rng_make(2, RNG_TEST, 0);
+    uint64_t drawn = 0;
+
+    for (int k = 0; k < 2000; k++) {
+        struct merge_layer layers[MOST];
+        struct merge_step work[MOST + 1];
+        bool ends[MOST];
+        size_t n = 1 + (size_t)rng_below(&rng, drawn++, MOST), n_messages, n_ends = 0;
+        for (size_t i = 0; i < n; i++) {
+            layers[i].backward_s = (double)rng_below(&rng, drawn++, 12);
+            layers[i].bytes = rng_below(&rng, drawn++, 10);
+        }
+        n_messages = merge_best(layers, n, &cost, work, ends);
+        for (size_t i = 0; i < n; i++) {
+            n_ends += ends[i];
+        }
+        cr_assert(ends[n - 1] && n_ends == n_messages);
+        cr_assert_eq(merge_end_s(layers, n, &cost, ends), best_end(layers, n));
+    }
+    cr_assert_eq(merge_best(NULL, 0, &cost, &(struct merge_step){0, 0}, NULL), 0);
+}
+
+/* Each layer is ready less than a start-up after the one before, so the rule waits for all twelve;
+ * the best cut sends the half that is large while the other half is computed. */
+Test(merge, waiting_for_each_next_layer_can_be_waiting_too_long)
+{
+    struct merge_layer layers[12];
+    struct merge_step work[13];
+    bool ends[12];
+
+    for (size_t i = 0; i < 12; i++) {
+        layers[i] = (struct merge_layer){2, i < 6 ? 4 : 1};
+    }
+    cr_assert_eq(merge_layers(layers, 12, &cost, ends), 1);
+    cr_assert_float_eq(merge_end_s(layers, 12, &cost, ends), 24 + 3 + 30, 1e-12);
+    cr_assert_gt(merge_best(layers, 12, &cost, work, ends), 1);
+    cr_assert_lt(merge_end_s(layers, 12, &cost, ends), 24 + 3 + 30 - 8);
+}

@@ -128,6 +128,7 @@ static void conclude(double start_s, double s_per_byte, double backward_s, size_
                                 NULL};
     struct merge_layer layers[4];
     struct merge_cost cost = {start_s, s_per_byte};
+    struct merge_step work[5];
     struct config cfg;
     struct trainer *t;
     struct survey *s;
@@ -151,7 +152,7 @@ static void conclude(double start_s, double s_per_byte, double backward_s, size_
     cr_assert_not(s->on, "nothing is left to find");
     cr_assert_float_eq(s->cost.start_s, start_s, 1e-6 * start_s);
     cr_assert_float_eq(s->cost.s_per_byte, s_per_byte, 1e-6 * s_per_byte);
-    cr_assert_eq(merge_layers(layers, 4, &cost, ends), n_want);
+    cr_assert_eq(merge_best(layers, 4, &cost, work, ends), n_want);
     cr_assert_eq(t->comm_cfg.bucket_layers.n, n_want);
     for (size_t i = 0; i < 4; i++) {
         n_merged++;
