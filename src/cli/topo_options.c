@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -14,6 +15,8 @@ static const struct args_flag flags[] = {
     {"links", "KINDS", "only links of these kinds: nvlink", NULL, 'l'},
     {"backend", "B", "plan with this backend (treepack)", NULL, 'b'},
     {"options", "TEXT", "what the backend takes, e.g. \"mwu eps=0.1\"", NULL, 0},
+    {"bytes", "SIZE", "size of the message that the plan is chosen for, with K, M, G (unlimited)",
+     NULL, 'm'},
     {"plan", "FILE", "draw: a plan file whose trees are drawn", NULL, 'p'},
     {"format", "F", "import: nccl, smi, hwloc, forestcoll (found out by default)", NULL, 0},
     {"count", "N", "probe: number of CPU devices (all cores)", NULL, 'n'},
@@ -56,6 +59,14 @@ static enum status set_option(struct topo_options *o, const char *name, const ch
             *texts[i].slot = value;
             return ST_OK;
         }
+    }
+    if (strcmp(name, "bytes") == 0) {
+        uint64_t bytes;
+        if (!text_to_bytes(value, &bytes) || bytes == 0 || bytes > SIZE_MAX / 2) {
+            return log_fail(ST_BADARG, "--bytes takes a size such as 64M, not '%.64s'", value);
+        }
+        o->n_bytes = (size_t)bytes;
+        return ST_OK;
     }
     if (strcmp(name, "root") == 0) {
         return read_int(name, value, 0, 1 << 20, &o->root);

@@ -213,7 +213,7 @@ static enum status print_plan(const struct plan *p, const struct topo *t,
 
 enum status topo_plan(const struct topo_options *o)
 {
-    struct plan_request q = {.root = o->root, .options = o->options};
+    struct plan_request q = {.root = o->root, .options = o->options, .n_bytes = o->n_bytes};
     struct topo *t;
     struct plan *p = NULL;
     double begin;

@@ -15,8 +15,8 @@ struct topo_options {
     const char *topology, *collective, *devices, *links, *backend, *plan, *out, *format, *options,
         *type;
     int root;
-    int n_devices; /* probe */
-    int bytes_log2;
+    int n_devices;  /* probe */
+    size_t n_bytes; /* of the message a plan is for; 0: unlimited */
     bool json;
 };
 

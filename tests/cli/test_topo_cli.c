@@ -98,6 +98,15 @@ Test(topo_cli, plan_tells_why_a_backend_does_not_fit)
     cr_assert_not_null(strstr(text, "lp                 25.000"), "%s", text);
 }
 
+Test(topo_cli, plan_is_chosen_for_the_size_of_the_message)
+{
+    cr_assert_eq(run("plan mi250-32 --collective allgather --bytes 64K"), 0);
+    cr_assert_null(strstr(read_back("out"), "the plan is optimal"),
+                   "shallow and few trees instead");
+    cr_assert_eq(run("plan mi250-32 --collective allgather --bytes 4G"), 0);
+    cr_assert_not_null(strstr(read_back("out"), "the plan is optimal"));
+}
+
 Test(topo_cli, import_and_show)
 {
     cr_assert_eq(run("import tests/topo/imports/v100x2.xml --out %s/v100.topo"), 0);
@@ -127,6 +136,8 @@ Test(topo_cli, wrong_usage_and_input_end_with_2)
         "plan dgx1v --links nvlink --devices 0,6",
         "plan dgx1v --root 8 --collective broadcast",
         "plan dgx1v --options wrong",
+        "plan dgx1v --bytes 0",
+        "plan dgx1v --bytes 4X",
         "plan dgx1v --backend treepak",
         "check README.md --topology dgx1v",
         "check README.md",

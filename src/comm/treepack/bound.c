@@ -157,6 +157,8 @@ static enum status try_rate(const struct lattice *l, struct flow *f, int64_t p, 
             *feasible = false;
             read_cut(f, l, b);
         }
+        /* Cuts that part v from the source are wide enough; from here on only others count. */
+        flow_open(f, l->m + v);
     }
     return ST_OK;
 }

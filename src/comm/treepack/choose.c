@@ -66,6 +66,28 @@ static enum status try_equal(const struct topo *t, struct solve_request q, int64
     return try_one(t, &q, p);
 }
 
+/* One tree per root, and the number from 1 to 3 or `most` that is fastest. */
+static enum status try_best_equal(const struct topo *t, struct solve_request q, int64_t most,
+                                  struct pareto *p)
+{
+    int64_t best = 1;
+    double best_rate = 0;
+
+    for (int64_t k = 1; k <= most; k = k == 3 && most > 3 ? most : k + 1) {
+        double rate;
+        q.fixed_k = k;
+        TRY(solve_fixed_rate(t, &q, &rate));
+        if (rate > best_rate * (1 + 1e-9)) {
+            best_rate = rate;
+            best = k;
+        }
+    }
+    if (best > 1) {
+        TRY(try_equal(t, q, best, p));
+    }
+    return try_equal(t, q, 1, p);
+}
+
 /* A few trees per root, so that a small message pays little. */
 static enum status try_fixed(const struct topo *t, const struct solve_request *q, struct pareto *p)
 {
@@ -137,12 +159,7 @@ static enum status try_few(const struct topo *t, struct solve_request q, struct 
         TRY(try_within(t, &q, (size_t)k, p, &within));
     }
     q.how = (struct pack_how){.order = PACK_SHALLOW};
-    for (int64_t n = 1; n <= k && n <= 3; n++) {
-        TRY(try_equal(t, q, n, p));
-    }
-    if (k > 3) {
-        TRY(try_equal(t, q, k, p));
-    }
+    TRY(try_best_equal(t, q, k, p));
     return k >= 2 && k <= MOST_BUNDLED ? try_bundles(t, q, (int)k, p) : ST_OK;
 }
 

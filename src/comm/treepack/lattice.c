@@ -95,7 +95,7 @@ enum status lattice_join(struct lattice *l, int a, int b, int64_t cap)
  * Which vertices of the topology can lie on a way between two devices? A switch that hangs on a
  * single neighbour cannot, nor one that nothing enters or leaves.
  */
-static void find_useful(const struct topo *t, bool *useful)
+static void find_useful(const struct topo *t, bool *useful, int *in, int *out)
 {
     bool changed = true;
 
@@ -105,19 +105,18 @@ static void find_useful(const struct topo *t, bool *useful)
     while (changed) {
         changed = false;
         for (int v = 0; v < t->n_vertices; v++) {
-            int in = -1, out = -1; /* a neighbour, -2: several */
-            if (!useful[v] || topo_is_device(t, v)) {
-                continue;
+            in[v] = out[v] = -1; /* a neighbour, -2: several */
+        }
+        for (int i = 0; i < t->n_links; i++) {
+            int a = t->links[i].from, b = t->links[i].to;
+            if (useful[a] && useful[b]) {
+                in[b] = in[b] == -1 || in[b] == a ? a : -2;
+                out[a] = out[a] == -1 || out[a] == b ? b : -2;
             }
-            for (int i = 0; i < t->n_links; i++) {
-                const struct topo_link *k = &t->links[i];
-                if (k->to == v && useful[k->from]) {
-                    in = in == -1 || in == k->from ? k->from : -2;
-                } else if (k->from == v && useful[k->to]) {
-                    out = out == -1 || out == k->to ? k->to : -2;
-                }
-            }
-            if (in == -1 || out == -1 || (in >= 0 && in == out)) {
+        }
+        for (int v = 0; v < t->n_vertices; v++) {
+            if (useful[v] && !topo_is_device(t, v) &&
+                (in[v] == -1 || out[v] == -1 || (in[v] >= 0 && in[v] == out[v]))) {
                 useful[v] = false;
                 changed = true;
             }
@@ -149,7 +148,7 @@ static enum status fill(const struct topo *t, struct lattice *l, bool *useful, i
 {
     int64_t g = 0;
 
-    find_useful(t, useful);
+    find_useful(t, useful, number, number + t->n_vertices);
     l->n_dev = t->n_devices;
     l->n = number_vertices(t, useful, l, number);
     for (int i = 0; i < t->n_links; i++) {
@@ -176,7 +175,7 @@ enum status lattice_create(const struct topo *t, struct lattice **out)
 {
     struct lattice *l = mem_alloc(1, sizeof *l);
     bool *useful = mem_alloc((size_t)t->n_vertices, sizeof *useful);
-    int *number = mem_alloc((size_t)t->n_vertices, sizeof *number);
+    int *number = mem_alloc(2 * (size_t)t->n_vertices, sizeof *number); /* and work space */
     enum status st = ST_NOMEM;
 
     if (l != NULL && useful != NULL && number != NULL) {

@@ -83,6 +83,11 @@ void flow_restore(struct flow *f)
     memcpy(f->cap, f->saved, (size_t)f->m * sizeof *f->cap);
 }
 
+void flow_open(struct flow *f, int i)
+{
+    f->saved[2 * i] = FLOW_INF;
+}
+
 int64_t flow_used(const struct flow *f, int i)
 {
     return f->saved[2 * i] - f->cap[2 * i];

@@ -35,6 +35,9 @@ int flow_arc(struct flow *f, int from, int to, int64_t cap, int64_t back);
 void flow_save(struct flow *f);
 void flow_restore(struct flow *f);
 
+/* From the next flow_restore on, let arc `i` carry any amount. */
+void flow_open(struct flow *f, int i);
+
 /* Send up to `limit` units more from `s` to `t`; returns how many went through. */
 int64_t flow_push(struct flow *f, int s, int t, int64_t limit);
 

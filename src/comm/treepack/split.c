@@ -56,6 +56,8 @@ static enum status fits(struct splitter *s, bool *yes)
     for (int v = 0; v < s->l->n_dev && *yes; v++) {
         flow_restore(&s->flow);
         *yes = flow_push(&s->flow, s->l->n, v, s->total) >= s->total;
+        /* Cuts that part v from the source are wide enough; from here on only others count. */
+        flow_open(&s->flow, s->flow.m / 2 - s->l->n_dev + v);
     }
     return ST_OK;
 }
