@@ -224,13 +224,33 @@ Test(cost, in_memory_cores_share_the_work)
     struct plan *plan = grid_plan("onehop", t, COLL_ALLREDUCE, -1);
     struct program_spec spec = {DTYPE_F32, REDOP_SUM, true, true, 1 << 20, 0};
     struct program *p = grid_program(plan, &spec);
-    struct cost_model one = {.n_cores = 1}, two = {.n_cores = 2};
+    struct cost_model one = {.n_cores = 1}, two = {.n_cores = 2}, four = {.n_cores = 4};
     double a, b;
 
     cr_assert_eq(cost_predict(p, &one, &a), ST_OK);
     cr_assert_eq(cost_predict(p, &two, &b), ST_OK);
     near_to(a, 2 * b);
+    cr_assert_eq(cost_predict(p, &four, &a), ST_OK);
+    cr_assert_lt(a, b / 2); /* nobody has to be woken any more */
     program_destroy(p);
+    plan_destroy(plan);
+    topo_destroy(t);
+}
+
+Test(cost, in_memory_what_no_cache_holds_takes_longer)
+{
+    struct topo *t = grid_mesh(4);
+    struct plan *plan = grid_plan("onehop", t, COLL_ALLREDUCE, -1);
+    struct cost_model m = {.n_cores = 4};
+    double time_s[2];
+
+    for (int k = 0; k < 2; k++) { /* 32 MiB and 64 MiB of all ranks */
+        struct program_spec spec = {DTYPE_F32, REDOP_SUM, true, true, (size_t)(2 << 20) << k, 0};
+        struct program *p = grid_program(plan, &spec);
+        cr_assert_eq(cost_predict(p, &m, &time_s[k]), ST_OK);
+        program_destroy(p);
+    }
+    cr_assert_gt(time_s[1], 3 * time_s[0]);
     plan_destroy(plan);
     topo_destroy(t);
 }
