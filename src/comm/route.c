@@ -1,5 +1,7 @@
 #include "comm/route.h"
 
+#include <limits.h>
+
 #include "base/mem.h"
 #include "comm/hamilton.h"
 
@@ -105,7 +107,9 @@ enum status plan_route(struct plan *p, const struct topo *t)
     return ST_OK;
 }
 
-enum status route_matrix(const struct topo *t, int64_t **out)
+/* The capacity of the cheapest path between every ordered pair of ranks, 0 where there is none, and
+ * its links, if `hops` is not NULL: [n, n] at [from * n + to]. */
+static enum status make_matrix(const struct topo *t, int64_t **out, int *hops)
 {
     size_t n = (size_t)t->n_devices;
     int64_t *m = mem_alloc(n * n, sizeof *m);
@@ -120,6 +124,9 @@ enum status route_matrix(const struct topo *t, int64_t **out)
         grow(t, t->devices[i], -1, reach);
         for (size_t j = 0; j < n; j++) {
             m[i * n + j] = i == j ? 0 : reach[t->devices[j]].width;
+            if (hops != NULL) {
+                hops[i * n + j] = reach[t->devices[j]].hops;
+            }
         }
     }
     mem_free(reach);
@@ -146,7 +153,7 @@ enum status route_why_not(const struct topo *t, bool closed, char text[192])
     int n = t->n_devices, last = 0, n_ends = 0, ends[3] = {0};
     int64_t *m;
 
-    TRY(route_matrix(t, &m));
+    TRY(make_matrix(t, &m, NULL));
     (void)snprintf(text, 192, "no order of them leads from each to the next");
     for (int a = 0; a < n && n_ends < 3; a++) {
         int count = count_neighbours(m, n, a, &last);
@@ -186,32 +193,63 @@ static int64_t next_width(const int64_t *m, int n, int64_t bound)
     return best;
 }
 
-/* Which pairs are joined by at least `width`, with `both_ways` in either direction? */
-static void join(const int64_t *m, int n, bool both_ways, int64_t width, bool *joined)
+/* What may join a rank to the next one. */
+struct reachable {
+    int n;
+    const int64_t *width; /* [n, n] */
+    const int *hops;      /* [n, n] */
+    bool both_ways;
+};
+
+/* Which pairs are joined by at least `width` over at most `hops` links, in either direction if that
+ * is asked for? */
+static void join(const struct reachable *r, int64_t width, int hops, bool *joined)
 {
-    for (int a = 0; a < n; a++) {
-        for (int b = 0; b < n; b++) {
-            joined[a * n + b] = m[a * n + b] >= width && (!both_ways || m[b * n + a] >= width);
+    for (int a = 0; a < r->n; a++) {
+        for (int b = 0; b < r->n; b++) {
+            int there = a * r->n + b, back = b * r->n + a;
+            joined[there] = r->width[there] >= width && r->hops[there] <= hops &&
+                            (!r->both_ways || r->width[back] >= width);
         }
     }
+}
+
+/* The widest chain, and then over as few links from each to the next as it takes. */
+static enum status find_chain(const struct reachable *r, const struct hamilton *q, bool *joined,
+                              int *order, bool *found)
+{
+    int64_t width = INT64_MAX;
+    bool shorter = false;
+
+    while (!*found && (width = next_width(r->width, r->n, width)) > 0) {
+        join(r, width, INT_MAX, joined);
+        TRY(hamilton_find(q, order, found));
+    }
+    for (int hops = 1; *found && !shorter; hops++) {
+        join(r, width, hops, joined);
+        TRY(hamilton_find(q, order, &shorter));
+    }
+    return ST_OK;
 }
 
 enum status route_chain(const struct topo *t, int first, bool closed, bool both_ways, int *order,
                         bool *found)
 {
-    int n = t->n_devices;
-    bool *joined = mem_alloc((size_t)n * (size_t)n, sizeof *joined);
-    int64_t *m = NULL, width = INT64_MAX;
-    enum status st = joined == NULL ? ST_NOMEM : route_matrix(t, &m);
-    struct hamilton q = {joined, n, first, closed};
+    size_t n = (size_t)t->n_devices;
+    bool *joined = mem_alloc(n * n, sizeof *joined);
+    int *hops = mem_alloc(n * n, sizeof *hops);
+    int64_t *width = NULL;
+    enum status st = joined == NULL || hops == NULL ? ST_NOMEM : make_matrix(t, &width, hops);
+    struct reachable r = {(int)n, width, hops, both_ways};
+    struct hamilton q = {joined, (int)n, first, closed};
 
     *found = st == ST_OK && n == 1;
     order[0] = first < 0 ? 0 : first;
-    while (st == ST_OK && !*found && (width = next_width(m, n, width)) > 0) {
-        join(m, n, both_ways, width, joined);
-        st = hamilton_find(&q, order, found);
+    if (st == ST_OK && n > 1) {
+        st = find_chain(&r, &q, joined, order, found);
     }
-    mem_free(m);
+    mem_free(width);
+    mem_free(hops);
     mem_free(joined);
     return st;
 }

@@ -16,17 +16,12 @@ MUST_CHECK enum status route_find(const struct topo *t, int from, int to, struct
                                   bool *found);
 
 /*
- * The capacity of that path between every ordered pair of ranks, [n_devices, n_devices] at
- * [from * n_devices + to] and 0 where there is none. Free with mem_free. Errors: ST_NOMEM.
- */
-MUST_CHECK enum status route_matrix(const struct topo *t, int64_t **out);
-
-/*
- * An order of all ranks in which each reaches the next directly, over links as fat as the best such
- * order allows; among those the one that is smallest in dictionary order. `first` is the rank to
- * begin with or -1 for any; with `closed` the last one reaches the first too. `both_ways` asks the
- * same of the opposite direction. `found` is false if the topology has none (beyond 16 ranks:
- * or none was met within the search's limit). Errors: ST_NOMEM.
+ * An order of all ranks in which each reaches the next directly, over paths as fat as the best such
+ * order allows; among those with the fewest links in the longest path; among those the one that is
+ * smallest in dictionary order. `first` is the rank to begin with or -1 for any; with `closed` the
+ * last one reaches the first too. `both_ways` asks the same of the opposite direction. `found` is
+ * false if the topology has none (beyond 16 ranks: or none was met within the search's limit).
+ * Errors: ST_NOMEM.
  */
 MUST_CHECK enum status route_chain(const struct topo *t, int first, bool closed, bool both_ways,
                                    int *order, bool *found);

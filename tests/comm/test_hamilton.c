@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
+#include "grid.h"
 
 enum {
     MOST = 20
@@ -122,4 +123,40 @@ Test(hamilton, larger_rings_are_found_by_search)
     memset(joined, 0, sizeof joined);
     cr_assert_not(find(joined, MOST, -1, false, order));
     cr_assert_eq(mem_live(), 0);
+}
+
+/* Devices behind switches in a row: every chain is as wide, but one crosses each link only once. */
+Test(route, a_chain_goes_from_each_to_the_nearest)
+{
+    static const int place[] = {3, 0, 5, 2, 4, 1}; /* of the devices in the row */
+    struct topo *t;
+    struct plan *plan;
+    int sw[6], device;
+
+    cr_assert_eq(topo_create("row", "", &t), ST_OK);
+    for (int i = 0; i < 6; i++) {
+        char name[] = {'s', (char)('0' + i), '\0'};
+        cr_assert_eq(topo_add_vertex(t, name, TOPO_SWITCH, &sw[i]), ST_OK);
+    }
+    for (int i = 0; i < 6; i++) {
+        char name[] = {'d', (char)('0' + i), '\0'};
+        struct topo_link port = {.bytes_per_s = 4000, .kind = (char *)"x"};
+        struct topo_link wire = {.bytes_per_s = 1000, .kind = (char *)"x"};
+        cr_assert_eq(topo_add_vertex(t, name, TOPO_GPU, &port.from), ST_OK);
+        device = port.from;
+        for (int back = 0; back < 2; back++) {
+            port.from = back ? sw[place[i]] : device;
+            port.to = back ? device : sw[place[i]];
+            cr_assert_eq(topo_add_link(t, &port), ST_OK);
+            if (i > 0) {
+                wire.from = back ? sw[i] : sw[i - 1];
+                wire.to = back ? sw[i - 1] : sw[i];
+                cr_assert_eq(topo_add_link(t, &wire), ST_OK);
+            }
+        }
+    }
+    plan = grid_plan("lp", t, COLL_BROADCAST, 1); /* the one at the end */
+    cr_assert_float_eq(plan_link_seconds_per_byte(plan, t), 1e-3, 1e-9);
+    plan_destroy(plan);
+    topo_destroy(t);
 }
