@@ -179,6 +179,7 @@ static enum status bench_size(const char *backend, size_t bytes, size_t rounds)
     struct config_comm cfg = {.backend = (char *)(uintptr_t)backend,
                               .timeout_s = 60,
                               .plan = (char *)(uintptr_t) "",
+                              .wire = (char *)(uintptr_t) "fp32",
                               .fabric = (char *)(uintptr_t) "memory",
                               .workers = -1,
                               .order = (char *)(uintptr_t) "fifo",

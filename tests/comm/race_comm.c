@@ -66,6 +66,7 @@ static size_t run(const char *backend, int64_t workers, int abort_at, const char
                               .chunk_bytes = 8192,
                               .timeout_s = 300,
                               .plan = (char *)(uintptr_t) "",
+                              .wire = (char *)"fp32",
                               .fabric = (char *)(uintptr_t)fabric,
                               .fabric_scale = 1e-7,
                               .workers = workers,

@@ -35,6 +35,7 @@ static struct config_comm config_of(const char *backend)
                                 .timeout_s = 60,
                                 .topology = (char *)"",
                                 .plan = (char *)"",
+                                .wire = (char *)"fp32",
                                 .fabric = (char *)"memory",
                                 .fabric_scale = 1,
                                 .workers = -1,
