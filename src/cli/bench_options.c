@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/args.h"
+#include "cli/bench_peer.h"
 #include "comm/nccl/nccl.h"
 
 enum {
@@ -67,7 +68,8 @@ static const struct args_flag flags[N_FLAGS] = {
          "default 0",
          NULL, 0},
     [FLAG_TIMEOUT] = {"timeout", "SECONDS", "of every wait; default 60", NULL, 'T'},
-    [FLAG_PEER] = {"peer", "mpi", "then measure the installed MPI library, under mpirun", NULL, 0},
+    [FLAG_PEER] = {"peer", "mpi|openmpi|mpich",
+                   "then measure the installed MPI library, or that one, under mpirun", NULL, 0},
     [FLAG_TYPE] = {"type", "NAME", "cpu, or cuda: in the memory of GPUs, also backend nccl", NULL,
                    0},
     [FLAG_OVERSUBSCRIBE] = {"oversubscribe", NULL, "--type cuda: ranks may share a GPU", NULL, 0},
@@ -191,8 +193,8 @@ static enum status take_name(const struct args_flag *f, const char *value, struc
         o->n_backends = 1;
         return ST_OK;
     case FLAG_PEER:
-        o->mpi = strcmp(value, "mpi") == 0;
-        return o->mpi ? ST_OK : bad(f, value, "mpi");
+        o->peer = value;
+        return bench_peer_known(value) ? ST_OK : bad(f, value, "mpi, openmpi or mpich");
     case FLAG_TYPE:
         o->cuda = strcmp(value, "cuda") == 0;
         return o->cuda || strcmp(value, "cpu") == 0 ? ST_OK : bad(f, value, "cpu or cuda");

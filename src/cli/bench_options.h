@@ -24,10 +24,11 @@ struct bench_options {
     int root, n_devices, n_workers; /* n_devices 0: all of the topology, or 2 */
     uint64_t begin, end, factor, chunk_bytes;
     size_t n_iterations, n_warmup;
-    bool check, out_of_place, in_place, emulate, mpi, cuda, oversubscribe, help, version;
+    bool check, out_of_place, in_place, emulate, cuda, oversubscribe, help, version;
     double timeout_s, scale, startup_us;
     const char *topology, *out; /* "" if not given; point into argv */
     const char *plan;           /* NULL if not given */
+    const char *peer;           /* NULL if not given */
 };
 
 /* Errors: ST_BADARG, logged. */

@@ -15,18 +15,39 @@
 
 extern char **environ;
 
-/* The path of commbench-mpi, or an error if it was not built. */
-static enum status find_program(char path[PATH_MAX])
+/* Every installed MPI has its own launcher, by the names that distributions give them. */
+static const struct peer {
+    const char *name, *launcher;
+} peers[] = {{"mpi", "mpirun"}, {"openmpi", "mpirun.openmpi"}, {"mpich", "mpirun.mpich"}};
+
+static const struct peer *find_peer(const char *name)
 {
-    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - sizeof "-mpi");
+    for (size_t i = 0; i < sizeof peers / sizeof *peers; i++) {
+        if (strcmp(peers[i].name, name) == 0) {
+            return &peers[i];
+        }
+    }
+    return NULL;
+}
+
+bool bench_peer_known(const char *peer)
+{
+    return find_peer(peer) != NULL;
+}
+
+/* The path of commbench-<peer>, or an error if it was not built. */
+static enum status find_program(const char *peer, char path[PATH_MAX])
+{
+    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - sizeof "-openmpi");
 
     if (n < 0) {
         return log_fail(ST_INTERNAL, "cannot tell where this program is, %s", strerror(errno));
     }
-    strcpy(path + n, "-mpi");
+    path[n] = '-';
+    strcpy(path + n + 1, peer);
     if (access(path, X_OK) != 0) {
         return log_fail(ST_UNSUPPORTED,
-                        "there is no %s, it is built where an MPI is installed, install one and "
+                        "there is no %s, it is built where that MPI is installed, install it and "
                         "build again",
                         path);
     }
@@ -47,15 +68,16 @@ static enum status wait_for(pid_t child)
     return ST_OK;
 }
 
-enum status bench_peer_run(int n_ranks, int argc, char **argv)
+enum status bench_peer_run(const char *peer, int n_ranks, int argc, char **argv)
 {
     char program[PATH_MAX], count[16];
-    char *launcher[] = {(char *)(uintptr_t) "mpirun", (char *)(uintptr_t) "-np", count, program};
+    char *launcher[] = {(char *)(uintptr_t)find_peer(peer)->launcher, (char *)(uintptr_t) "-np",
+                        count, program};
     char **words;
     pid_t child;
     int err;
 
-    TRY(find_program(program));
+    TRY(find_program(peer, program));
     words = mem_alloc((size_t)argc + 4, sizeof *words);
     if (words == NULL) {
         return ST_NOMEM;
@@ -67,10 +89,11 @@ enum status bench_peer_run(int n_ranks, int argc, char **argv)
     (void)setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
     (void)setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
     (void)setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
-    err = posix_spawnp(&child, words[0], NULL, NULL, words, environ);
+    err = posix_spawnp(&child, launcher[0], NULL, NULL, words, environ);
     mem_free(words);
     if (err != 0) {
-        return log_fail(ST_UNSUPPORTED, "cannot start mpirun, %s, install an MPI", strerror(err));
+        return log_fail(ST_UNSUPPORTED, "cannot start %s, %s, install that MPI", launcher[0],
+                        strerror(err));
     }
     return wait_for(child);
 }

@@ -152,8 +152,8 @@ int main(int argc, char **argv)
         version_print("commbench", stdout);
     } else if (st == ST_OK) {
         st = bench(&o);
-        if (st == ST_OK && o.mpi) {
-            st = bench_peer_run(o.n_devices > 0 ? o.n_devices : 2, argc, argv);
+        if (st == ST_OK && o.peer != NULL) {
+            st = bench_peer_run(o.peer, o.n_devices > 0 ? o.n_devices : 2, argc, argv);
         }
     }
     if (st == ST_OK) {

@@ -38,6 +38,9 @@ Test(commbench, options_have_the_letters_and_units_of_the_field)
     cr_assert(o.redop == REDOP_MAX && o.in_place && !o.out_of_place && o.emulate && o.scale == 10);
     cr_assert_eq(o.startup_us, 0.5);
     cr_assert_eq(o.n_backends > 5, true); /* all, where none is named */
+    cr_assert_null(o.peer);
+    cr_assert_eq(PARSE(&o, "--peer", "mpich"), ST_OK);
+    cr_assert_str_eq(o.peer, "mpich");
 }
 
 Test(commbench, junk_is_refused)
