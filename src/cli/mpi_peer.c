@@ -16,10 +16,6 @@
 #include "comm/bench_data.h"
 #include "comm/program.h"
 
-enum {
-    MAX_ITERATIONS = 20000
-};
-
 struct peer {
     const struct bench_options *o;
     struct program ranges; /* of what each rank gives and gets; it has no operations */
@@ -139,17 +135,19 @@ static void measure(struct peer *p, struct bench_result *out)
 {
     size_t wrong = p->o->check ? check(p) : 0, n = p->o->n_iterations;
     unsigned long long mine = wrong, all = 0;
-    double warm = call_many(p, p->o->n_warmup > 0 ? p->o->n_warmup : 1), bytes;
+    double took, bytes;
 
-    if (n == 0) {
-        double each = warm / (double)(p->o->n_warmup > 0 ? p->o->n_warmup : 1);
-        double want = each > 0 ? 0.1 / each : MAX_ITERATIONS;
-        n = want < 5 ? 5 : want > MAX_ITERATIONS ? MAX_ITERATIONS : (size_t)want;
+    (void)call_many(p, p->o->n_warmup);
+    n = n != 0 ? n : bench_more(0, 0);
+    took = call_many(p, n);
+    while (p->o->n_iterations == 0 && bench_more(n, took) != n) { /* the same on every rank */
+        n = bench_more(n, took);
+        took = call_many(p, n);
     }
     bytes = (double)p->ranges.spec.n * (double)dtype_bytes(p->o->dtype);
     (void)MPI_Allreduce(&mine, &all, 1, MPI_UNSIGNED_LONG_LONG, MPI_SUM, MPI_COMM_WORLD);
     *out = (struct bench_result){.n_iterations = n, .predicted_s = NAN, .wrong = (size_t)all};
-    out->time_s = call_many(p, n) / (double)n;
+    out->time_s = took / (double)n;
     out->algbw_gbs = out->time_s > 0 ? bytes / out->time_s * 1e-9 : 0;
     out->busbw_gbs = out->algbw_gbs * bench_bus_factor(p->o->collective, p->n_ranks);
     strcpy(out->backend, "mpi");

@@ -13,7 +13,8 @@
 #include "comm/engine/engine.h"
 
 enum {
-    MAX_ITERATIONS = 20000
+    FIRST_ITERATIONS = 5,
+    MAX_ITERATIONS = 1000000
 };
 
 static const double target_s = 0.1; /* of a measurement whose number of calls is chosen */
@@ -41,7 +42,8 @@ struct bench {
     struct rank *ranks;
     pthread_barrier_t barrier;
     bool has_barrier;
-    size_t n_iterations;  /* written by rank 0 between two barriers */
+    size_t n_iterations; /* written, as go_on, by rank 0 between two barriers */
+    bool go_on;
     pthread_mutex_t hold; /* held until all threads exist */
     bool go;
 };
@@ -59,6 +61,20 @@ double bench_bus_factor(enum collective c, int n_ranks)
     default:
         return 1;
     }
+}
+
+size_t bench_more(size_t n, double took_s)
+{
+    double want = (double)n * target_s / took_s;
+
+    if (n == 0) {
+        return FIRST_ITERATIONS;
+    }
+    if (took_s >= target_s / 2 || n >= MAX_ITERATIONS) {
+        return n;
+    }
+    want = want < 16 * (double)n ? want : 16 * (double)n; /* the first calls may be slow */
+    return want < (double)n + 1 ? n + 1 : want > MAX_ITERATIONS ? MAX_ITERATIONS : (size_t)want;
 }
 
 static enum status call(struct rank *r)
@@ -120,29 +136,34 @@ static enum status check(struct rank *r)
     return ST_OK;
 }
 
-static void choose_iterations(struct bench *b)
+/* After a measurement, by rank 0: was it long enough? If not, how many calls would be? */
+static bool enough(struct bench *b)
 {
-    double each = span_s(b) / (double)(b->spec->n_warmup > 0 ? b->spec->n_warmup : 1);
-    double n = each > 0 ? target_s / each : MAX_ITERATIONS;
+    size_t n = b->n_iterations;
 
-    b->n_iterations = b->spec->n_iterations;
-    if (b->n_iterations == 0) {
-        b->n_iterations = n < 5 ? 5 : n > MAX_ITERATIONS ? MAX_ITERATIONS : (size_t)n;
-    }
+    b->n_iterations = b->spec->n_iterations != 0 ? n : bench_more(n, span_s(b));
+    return b->n_iterations == n;
 }
 
 static enum status measure(struct rank *r)
 {
-    if (r->bench->spec->check) {
+    struct bench *b = r->bench;
+    bool go_on = true;
+
+    if (b->spec->check) {
         TRY(check(r));
     }
-    TRY(call_many(r, r->bench->spec->n_warmup));
-    (void)pthread_barrier_wait(&r->bench->barrier);
-    if (r->rank == 0) {
-        choose_iterations(r->bench);
+    TRY(call_many(r, b->spec->n_warmup));
+    while (go_on) {
+        TRY(call_many(r, b->n_iterations));
+        (void)pthread_barrier_wait(&b->barrier);
+        if (r->rank == 0) {
+            b->go_on = !enough(b);
+        }
+        (void)pthread_barrier_wait(&b->barrier);
+        go_on = b->go_on;
     }
-    (void)pthread_barrier_wait(&r->bench->barrier);
-    return call_many(r, r->bench->n_iterations);
+    return ST_OK;
 }
 
 /* Each rank on a core of its own, where there are enough; it is no error if that is not allowed. */
@@ -322,7 +343,10 @@ static struct bench_result result_of(const struct bench *b)
 
 enum status bench_run(const struct bench_spec *spec, struct bench_result *out)
 {
-    struct bench b = {.spec = spec, .hold = PTHREAD_MUTEX_INITIALIZER};
+    struct bench b = {.spec = spec,
+                      .hold = PTHREAD_MUTEX_INITIALIZER,
+                      .n_iterations =
+                          spec->n_iterations != 0 ? spec->n_iterations : bench_more(0, 0)};
     enum status st = make_program(&b);
 
     st = st == ST_OK ? make_buffers(&b) : st;

@@ -45,6 +45,12 @@ struct bench_result {
  */
 MUST_CHECK enum status bench_run(const struct bench_spec *spec, struct bench_result *out);
 
+/*
+ * How many calls to measure after a measurement of `n` calls that took `took_s`: `n` if it was long
+ * enough, about 0.1 s; after none, a first number.
+ */
+size_t bench_more(size_t n, double took_s);
+
 /* busbw / algbw, as the field defines it. */
 double bench_bus_factor(enum collective c, int n_ranks);
 

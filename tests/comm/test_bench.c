@@ -92,3 +92,18 @@ Test(bench, bus_factors_are_those_of_the_field)
     cr_assert_float_eq(bench_bus_factor(COLL_BROADCAST, 4), 1, 1e-12);
     cr_assert_float_eq(bench_bus_factor(COLL_REDUCE, 4), 1, 1e-12);
 }
+
+Test(bench, the_number_of_calls_grows_until_they_take_long_enough)
+{
+    size_t n = bench_more(0, 0);
+
+    cr_assert_gt(n, 0);
+    cr_assert_eq(bench_more(n, 60), n);
+    cr_assert_eq(bench_more(n, 0), 16 * n); /* too short for the clock */
+    for (int calls = 0; bench_more(n, (double)n * 1e-7) != n; calls++) {
+        cr_assert_gt(bench_more(n, (double)n * 1e-7), n);
+        n = bench_more(n, (double)n * 1e-7);
+        cr_assert_lt(calls, 20);
+    }
+    cr_assert(n >= 500000 && n <= 1000000); /* between half of 0.1 s and all of it */
+}

@@ -10,8 +10,9 @@
 #include "comm/engine/engine_state.h"
 
 enum {
-    SPIN_NS = 20000, /* about twice what sleeping and waking cost */
-    PATIENCE = 32,   /* turns of a waiting loop before it looks for work of others */
+    SPIN_NS = 20000,   /* about twice what sleeping and waking cost */
+    YIELD_NS = 100000, /* the same where ranks take turns on the cores */
+    PATIENCE = 32,     /* turns of a waiting loop before it looks for work of others */
 };
 
 static int count_cores(void)
@@ -139,6 +140,8 @@ enum status engine_create(const struct engine_options *options, const struct eng
     e->n_cores = options->n_cores > 0 ? options->n_cores : count_cores();
     e->crowded = e->opt.n_ranks + e->opt.n_workers > e->n_cores;
     e->direct = !e->crowded && e->opt.n_workers == 0 && gate_can_order();
+    e->yields = e->crowded && e->opt.fabric == NULL;
+    e->patience_ns = e->yields ? YIELD_NS : e->crowded ? 0 : SPIN_NS;
     e->timed = e->opt.timed || e->opt.fabric != NULL;
     e->timeout_ns = timeout_s < 1e9 ? (int64_t)(timeout_s * 1e9) : INT64_C(1000000000000000000);
     atomic_init(&e->starting, 0);
@@ -309,12 +312,16 @@ enum status engine_wait(struct engine *e, int rank, size_t job)
         }
         /* Others are given the time to take their own part: looking for it slows them down. */
         if (engine_run_one(e, j, rank, e->crowded || turn >= PATIENCE) ||
-            (turn % PATIENCE == 0 && engine_run_any(e, rank))) {
+            ((e->yields || turn % PATIENCE == 0) && engine_run_any(e, rank))) {
             idle_since = 0;
             continue;
         }
-        relax();
-        if (turn % PATIENCE != 0) {
+        if (e->yields) {
+            (void)sched_yield();
+        } else {
+            relax();
+        }
+        if (!e->yields && turn % PATIENCE != 0) {
             continue;
         }
         now = clock_now_ns();
@@ -323,7 +330,7 @@ enum status engine_wait(struct engine *e, int rank, size_t job)
         if (now - begin >= e->timeout_ns) {
             return fail_timeout(e, j, rank);
         }
-        if (e->crowded || now - idle_since >= SPIN_NS) { /* others want the core */
+        if (now - idle_since >= e->patience_ns) {
             sleep_rank(e, j, rank, e->timeout_ns - (now - begin));
         }
     }

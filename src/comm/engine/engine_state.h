@@ -29,7 +29,9 @@ struct engine {
     int n_cores;
     bool crowded; /* more threads than cores */
     bool direct;  /* every rank has a core: it runs its share itself, and stores without fences */
+    bool yields;  /* waiting ranks leave the core to others, before they sleep */
     bool timed;
+    int64_t patience_ns; /* of waiting before a rank sleeps */
     int64_t timeout_ns;
     struct fabric *fabric; /* NULL: the speed of memory */
     atomic_int starting;   /* ranks that are making operations ready for it, all at one time */
