@@ -138,29 +138,32 @@ void grid_memory_fill(struct grid_memory *m)
     }
 }
 
+/* The rank that contributes element i of an allgather: the last one whose range begins before. */
+static int owner(const struct program *p, size_t i)
+{
+    size_t n;
+    int r = p->n_ranks - 1;
+
+    while (program_in_range(p, r, &n) > i) {
+        r--;
+    }
+    return r;
+}
+
 /* The right element i of a result. */
 static float right(const struct program *p, int root, size_t i)
 {
-    size_t n, first;
-    double x = grid_value(0, i);
+    enum redop op = p->spec.redop;
+    float x = grid_value(0, i);
 
-    if (p->collective == COLL_BROADCAST) {
-        return grid_value(root, i);
+    if (p->collective == COLL_BROADCAST || p->collective == COLL_ALLGATHER) {
+        return grid_value(p->collective == COLL_BROADCAST ? root : owner(p, i), i);
     }
-    for (int r = 0; r < p->n_ranks; r++) {
-        double y = grid_value(r, i);
-        first = program_in_range(p, r, &n);
-        if (p->collective == COLL_ALLGATHER) {
-            x = i >= first && i < first + n ? y : x;
-        } else if (r > 0) {
-            enum redop op = p->spec.redop;
-            x = op == REDOP_MAX ? fmax(x, y) : op == REDOP_MIN ? fmin(x, y) : x + y;
-        }
+    for (int r = 1; r < p->n_ranks; r++) {
+        float y = grid_value(r, i);
+        x = op == REDOP_MAX ? fmaxf(x, y) : op == REDOP_MIN ? fminf(x, y) : x + y;
     }
-    if (p->spec.redop == REDOP_MEAN && collective_has_up(p->collective)) {
-        return (float)x / (float)p->n_ranks;
-    }
-    return (float)x;
+    return op == REDOP_MEAN ? x / (float)p->n_ranks : x;
 }
 
 static size_t wrong_guards(const float *x, size_t n)

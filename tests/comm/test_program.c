@@ -134,9 +134,6 @@ static void try_sizes(const struct plan *plan)
             for (int mode = 0; mode < 4; mode++) {
                 struct program_spec spec = {DTYPE_F32,       REDOP_SUM, mode & 1,
                                             (mode & 2) != 0, sizes[i],  chunks[k]};
-                if (chunks[k] == 4 && sizes[i] > 129) {
-                    spec.chunk_bytes = 40; /* the operations are many enough */
-                }
                 try_program(plan, &spec, seed++);
             }
         }
@@ -209,24 +206,108 @@ Test(program, the_other_operations_are_exact)
     }
 }
 
+/* `n` orders of one program, numbered from `seed`. */
+static void try_orders(const struct plan *plan, const struct program_spec *spec, uint64_t seed,
+                       int n)
+{
+    struct program *p = grid_program(plan, spec);
+    struct grid_memory m;
+
+    grid_memory_init(&m, p);
+    for (int k = 0; k < n; k++) {
+        grid_memory_fill(&m);
+        (void)chaos_run(p, m.bases, seed + (uint64_t)k);
+        cr_assert_eq(grid_memory_wrong(&m, plan->root), 0, "%s %s P=%d seed %zu", plan->backend,
+                     collective_name(plan->collective), plan->n_ranks, (size_t)seed + (size_t)k);
+    }
+    grid_memory_fini(&m);
+    program_destroy(p);
+}
+
+/* For each backend: 5 collectives, 5 rank counts, 4 ways to run and 100 orders each. */
 Test(program, ten_thousand_random_orders_change_nothing)
 {
+    const int ranks[] = {2, 3, 5, 8, 11};
+
     for (size_t b = 0; planner_at(b) != NULL; b++) {
-        struct topo *t = grid_mesh(5);
-        struct plan *plan = grid_plan(planner_at(b)->name, t, COLL_ALLREDUCE, -1);
-        struct program_spec spec = {DTYPE_F32, REDOP_SUM, true, false, 37, 16};
-        struct program *p = grid_program(plan, &spec);
-        struct grid_memory m;
-        grid_memory_init(&m, p);
-        for (uint64_t seed = 0; seed < 10000; seed++) {
-            grid_memory_fill(&m);
-            (void)chaos_run(p, m.bases, seed);
-            cr_assert_eq(grid_memory_wrong(&m, -1), 0, "%s seed %zu", plan->backend, (size_t)seed);
+        for (int k = 0; k < 5 * GRID_N_COLLECTIVES; k++) {
+            struct topo *t = grid_mesh(ranks[k / GRID_N_COLLECTIVES]);
+            enum collective c = (enum collective)(k % GRID_N_COLLECTIVES);
+            struct plan *plan = grid_plan(planner_at(b)->name, t, c, 1);
+            for (int mode = 0; mode < 4; mode++) {
+                struct program_spec spec = {DTYPE_F32,       REDOP_SUM, mode & 1,
+                                            (mode & 2) != 0, 37,        16};
+                try_orders(plan, &spec, (uint64_t)(k * 4 + mode) * 100, 100);
+            }
+            plan_destroy(plan);
+            topo_destroy(t);
         }
-        grid_memory_fini(&m);
-        program_destroy(p);
-        plan_destroy(plan);
-        topo_destroy(t);
+    }
+    cr_assert_eq(mem_live(), 0);
+}
+
+/* In and out of place take turns, as do roots. */
+static void try_large(int n_ranks)
+{
+    struct topo *t = grid_mesh(n_ranks);
+    uint64_t seed = 0;
+
+    for (size_t b = 0; planner_at(b) != NULL; b++) {
+        for (int c = 0; c < GRID_N_COLLECTIVES; c++, seed++) {
+            struct plan *plan =
+                grid_plan(planner_at(b)->name, t, (enum collective)c, c % 2 == 0 ? 0 : n_ranks - 1);
+            struct program_spec spec = {DTYPE_F32, REDOP_SUM, seed % 2 == 0, true, 10556587, 0};
+            try_program(plan, &spec, seed);
+            plan_destroy(plan);
+        }
+    }
+    topo_destroy(t);
+}
+
+Test(program, ten_million_elements_are_exact_on_2_ranks)
+{
+    try_large(2);
+}
+
+Test(program, ten_million_elements_are_exact_on_5_ranks)
+{
+    try_large(5);
+}
+
+Test(program, ten_million_elements_are_exact_on_8_ranks)
+{
+    try_large(8);
+}
+
+/* The mean of 1, 2, ..., P is (P+1)/2 to the last bit, in whatever order it was added up. */
+Test(program, means_of_rank_numbers_are_exact_on_every_rank_up_to_28)
+{
+    for (size_t b = 0; planner_at(b) != NULL; b++) {
+        for (int n_ranks = 1; n_ranks <= 28; n_ranks++) {
+            struct topo *t = grid_mesh(n_ranks);
+            struct plan *plan = grid_plan(planner_at(b)->name, t, COLL_ALLREDUCE, -1);
+            struct program_spec spec = {DTYPE_F32, REDOP_MEAN, true, n_ranks % 2 == 0, 61, 32};
+            struct program *p = grid_program(plan, &spec);
+            float want = (float)(n_ranks + 1) / 2;
+            struct grid_memory m;
+            grid_memory_init(&m, p);
+            for (int r = 0; r < n_ranks; r++) {
+                for (size_t i = 0; i < spec.n; i++) {
+                    m.in[r][GRID_GUARD + i] = (float)(r + 1);
+                }
+            }
+            (void)chaos_run(p, m.bases, (uint64_t)n_ranks);
+            for (int r = 0; r < n_ranks; r++) {
+                for (size_t i = 0; i < spec.n; i++) {
+                    cr_assert_eq(memcmp(&m.out[r][GRID_GUARD + i], &want, sizeof want), 0,
+                                 "%s P=%d rank %d", plan->backend, n_ranks, r);
+                }
+            }
+            grid_memory_fini(&m);
+            program_destroy(p);
+            plan_destroy(plan);
+            topo_destroy(t);
+        }
     }
 }
 
@@ -352,20 +433,6 @@ Test(program, check_catches_a_sink_that_gets_the_wrong_thing)
         }
     }
     cr_assert_gt(tried, 24);
-}
-
-Test(program, a_large_prime_like_count_is_exact)
-{
-    int ranks[] = {2, 5, 8};
-
-    for (int k = 0; k < 3; k++) {
-        struct topo *t = grid_mesh(ranks[k]);
-        struct plan *plan = grid_plan("onehop", t, COLL_ALLREDUCE, -1);
-        struct program_spec spec = {DTYPE_F32, REDOP_SUM, true, true, 10556587, 0};
-        try_program(plan, &spec, 3);
-        plan_destroy(plan);
-        topo_destroy(t);
-    }
 }
 
 /* --- The backend of docs/adding-a-backend.md --- */
