@@ -96,7 +96,8 @@ struct device_ops {
     MUST_CHECK enum status (*open)(const int *devices, int n_ranks, void **set);
     void (*close)(void *set); /* takes NULL; after everything on it is destroyed */
 
-    /* The calling thread works for `rank` from now on; for libraries that ask for it. */
+    /* The calling thread works for `rank` from now on; for libraries that ask for it. Any call for
+     * another rank, or on its streams, may end that. */
     MUST_CHECK enum status (*use)(void *set, int rank);
 
     /* May work on `rank`'s device read and write the memory of `peer`'s? Found out by trying. */

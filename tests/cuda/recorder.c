@@ -83,6 +83,7 @@ struct recorder {
     struct item *items;
     int n, cap;
     struct graph *capture;
+    int current; /* device of the calling thread */
     size_t faults;
 };
 
@@ -119,6 +120,11 @@ void recorder_destroy(struct recorder *r)
 size_t recorder_faults(const struct recorder *r)
 {
     return r->faults;
+}
+
+int recorder_device(const struct recorder *r)
+{
+    return r->current;
 }
 
 size_t recorder_n_commands(const struct recorder *r)
@@ -208,8 +214,9 @@ static enum status count(int *n)
 
 static enum status use(void *set, int rank)
 {
-    (void)set;
-    (void)rank;
+    struct recorder *r = set;
+
+    r->current = r->device_of[rank];
     return ST_OK;
 }
 
@@ -358,6 +365,7 @@ static enum status copy(void *set, void *stream, void *dst, const void *src, siz
     struct item it = {.kind = COPY, .stream = number(stream)};
 
     fault(r, !r->streams[it.stream].live);
+    r->current = r->device_of[r->streams[it.stream].rank];
     it.u.copy.dst = dst;
     it.u.copy.src = src;
     it.u.copy.bytes = bytes;
@@ -378,6 +386,7 @@ static enum status fold(void *set, void *stream, const struct device_fold *f)
     struct item it = {.kind = FOLD, .stream = number(stream)};
 
     fault(r, !r->streams[it.stream].live);
+    r->current = r->device_of[r->streams[it.stream].rank];
     for (int k = 0; k < f->n_src; k++) {
         check_reach(r, it.stream, f->src[k]);
     }

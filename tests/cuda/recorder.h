@@ -14,6 +14,7 @@
  *   - a stream runs its commands in order;
  *   - a wait goes on after the last record of the event before the wait was *issued*, and has no
  *     effect if there was none;
+ *   - copies and kernels make the device of their stream the calling thread's;
  *   - in a capture, streams join by waiting for a captured event, and must be joined at its end.
  * Breaking a rule of the interface is counted in `faults`.
  */
@@ -34,6 +35,9 @@ struct device_ops recorder_ops(bool graphs);
 /* A command of the test: fn(ctx, a, b) at this place of the stream. */
 void recorder_call(struct recorder *r, void *stream, void (*fn)(void *ctx, int a, int b), void *ctx,
                    int a, int b);
+
+/* The calling thread's device. */
+int recorder_device(const struct recorder *r);
 
 size_t recorder_faults(const struct recorder *r);
 size_t recorder_n_commands(const struct recorder *r);

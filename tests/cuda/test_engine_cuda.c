@@ -177,7 +177,10 @@ static void world_issue(struct world *w)
         for (int j = 0; j < w->s.n_jobs; j++) {
             for (int r = 0; r < w->s.n_ranks; r++) {
                 recorder_call(w->recorder, w->streams[r], produce, w, r, j * N_RUNS + run);
+                cr_assert_eq(w->ops.use(w->recorder, r), ST_OK);
                 cr_assert_eq(engine_cuda_post(w->engine, r, (size_t)j, w->streams[r]), ST_OK);
+                cr_assert_eq(recorder_device(w->recorder), r / w->s.ranks_per_device,
+                             "a hook that posts has lost the device of its pass");
             }
         }
         for (int j = 0; j < w->s.n_jobs; j++) {

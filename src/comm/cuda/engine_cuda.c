@@ -108,6 +108,14 @@ static enum status fail(struct engine_cuda *e, enum status st)
     return st;
 }
 
+/* The calling thread may be in the middle of a pass: it gets its device back. */
+static enum status issue(struct engine_cuda *e, int rank, struct cuda_job *j)
+{
+    enum status st = cuda_job_run(j), back = e->opt.device->use(e->opt.set, rank);
+
+    return st != ST_OK ? st : back;
+}
+
 static enum status post(struct engine_cuda *e, int rank, struct cuda_job *j)
 {
     if (e->failed != ST_OK) {
@@ -118,7 +126,7 @@ static enum status post(struct engine_cuda *e, int rank, struct cuda_job *j)
         return ST_OK;
     }
     j->n_arrived = 0;
-    TRY(cuda_job_run(j));
+    TRY(issue(e, rank, j));
     j->n_runs++;
     (void)pthread_cond_broadcast(&e->issued);
     return ST_OK;

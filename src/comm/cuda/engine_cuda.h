@@ -38,8 +38,8 @@ void engine_cuda_destroy(struct engine_cuda *e);
 
 /*
  * What is now on `stream`, of the rank's device, writes the rank's buffers of the job; after that
- * the engine may use them. Errors: ST_BADARG if it has them already; the device's; and what the
- * engine failed with before.
+ * the engine may use them. The calling thread goes on working for `rank` (device/device.h, use).
+ * Errors: ST_BADARG if it has them already; the device's; and what the engine failed with before.
  */
 MUST_CHECK enum status engine_cuda_post(struct engine_cuda *e, int rank, size_t job, void *stream);
 
