@@ -87,12 +87,23 @@ static enum status try_pattern(struct cuda_set *set, int a, int b, bool *out)
     return st;
 }
 
+/* Pools have an access of their own. */
+static enum status set_pool_access(const struct cuda_rank *to, const struct cuda_rank *of,
+                                   enum cudaMemAccessFlags flags)
+{
+    struct cudaMemAccessDesc desc = {
+        .location = {.type = cudaMemLocationTypeDevice, .id = to->device}, .flags = flags};
+
+    if (of->pool != NULL) {
+        CUDA_TRY(cudaMemPoolSetAccess(of->pool, &desc, 1));
+    }
+    return ST_OK;
+}
+
 /* Open b's memory to a, as far as the driver allows it. */
 static enum status open_pair(const struct cuda_set *set, int a, int b, bool *allowed)
 {
     const struct cuda_rank *ra = &set->ranks[a], *rb = &set->ranks[b];
-    struct cudaMemAccessDesc desc = {.location = {.type = cudaMemLocationTypeDevice},
-                                     .flags = cudaMemAccessFlagsProtReadWrite};
     int can = 0;
     cudaError_t e;
 
@@ -108,11 +119,17 @@ static enum status open_pair(const struct cuda_set *set, int a, int b, bool *all
     } else {
         CUDA_TRY(e);
     }
-    if (rb->pool != NULL) { /* pools have an access of their own */
-        desc.location.id = ra->device;
-        CUDA_TRY(cudaMemPoolSetAccess(rb->pool, &desc, 1));
-    }
-    return ST_OK;
+    return set_pool_access(ra, rb, cudaMemAccessFlagsProtReadWrite);
+}
+
+/* While it is open, the driver would not take copies through the host. */
+static enum status shut_pair(const struct cuda_set *set, int a, int b)
+{
+    const struct cuda_rank *ra = &set->ranks[a], *rb = &set->ranks[b];
+
+    CUDA_TRY(cudaSetDevice(ra->device));
+    CUDA_TRY(cudaDeviceDisablePeerAccess(rb->device));
+    return set_pool_access(ra, rb, cudaMemAccessFlagsProtNone);
 }
 
 static enum status try_pair(struct cuda_set *set, int a, int b, bool *out)
@@ -132,6 +149,7 @@ static enum status try_pair(struct cuda_set *set, int a, int b, bool *out)
         log_warn("cuda:%d does not reach the memory of cuda:%d rightly although the driver allows "
                  "it, copies between them go through the host; look for an IOMMU in the firmware",
                  set->ranks[a].device, set->ranks[b].device);
+        TRY(shut_pair(set, a, b));
     }
     return ST_OK;
 }
