@@ -171,14 +171,19 @@ static enum status contest(struct conv *c, const struct conv_batch *b, const str
     return ST_OK;
 }
 
-/* The heuristics' choices that can be taken, best first; the three passes differ in types only. */
-#define CANDIDATES(perf, n_perf, all, n)                                                           \
+/*
+ * The heuristics' choices that can be taken, best first; the three passes differ in types only.
+ * What the heuristics say of the work space holds for a math type that may not be the descriptor's,
+ * so `get_bytes`, a call that sets the work_bytes of all[n] for its algorithm, asks for it anew.
+ */
+#define CANDIDATES(perf, n_perf, all, n, get_bytes)                                                \
     do {                                                                                           \
         for (int k_ = 0; k_ < (n_perf); k_++) {                                                    \
+            (all)[n] = (struct cd_candidate){.algorithm = (int)(perf)[k_].algo};                   \
             if ((perf)[k_].status == CUDNN_STATUS_SUCCESS &&                                       \
                 (perf)[k_].determinism == CUDNN_DETERMINISTIC &&                                   \
-                (perf)[k_].memory <= MAX_WORK_BYTES) {                                             \
-                (all)[(n)++] = (struct cd_candidate){(int)(perf)[k_].algo, (perf)[k_].memory};     \
+                (get_bytes) == CUDNN_STATUS_SUCCESS && (all)[n].work_bytes <= MAX_WORK_BYTES) {    \
+                (n)++;                                                                             \
             }                                                                                      \
         }                                                                                          \
     } while (0)
@@ -192,7 +197,10 @@ static enum status choose_forward(struct conv *c, struct conv_batch *b, const st
 
     TRY_DNN(c->node, cudnnGetConvolutionForwardAlgorithm_v7(c->lib->dnn, b->x, c->w, c->desc, b->y,
                                                             CD_CANDIDATES, &n_perf, perf));
-    CANDIDATES(perf, n_perf, all, n);
+    CANDIDATES(perf, n_perf, all, n,
+               cudnnGetConvolutionForwardWorkspaceSize(c->lib->dnn, b->x, c->w, c->desc, b->y,
+                                                       (cudnnConvolutionFwdAlgo_t)all[n].algorithm,
+                                                       &all[n].work_bytes));
     TRY(contest(c, b, env, "forward", &k, all, n, &best));
     b->forward = (cudnnConvolutionFwdAlgo_t)all[best].algorithm;
     b->forward_bytes = all[best].work_bytes;
@@ -208,7 +216,10 @@ static enum status choose_data(struct conv *c, struct conv_batch *b, const struc
 
     TRY_DNN(c->node, cudnnGetConvolutionBackwardDataAlgorithm_v7(
                          c->lib->dnn, c->w, b->y, c->desc, b->x, CD_CANDIDATES, &n_perf, perf));
-    CANDIDATES(perf, n_perf, all, n);
+    CANDIDATES(perf, n_perf, all, n,
+               cudnnGetConvolutionBackwardDataWorkspaceSize(
+                   c->lib->dnn, c->w, b->y, c->desc, b->x,
+                   (cudnnConvolutionBwdDataAlgo_t)all[n].algorithm, &all[n].work_bytes));
     TRY(contest(c, b, env, "data", &k, all, n, &best));
     b->data = (cudnnConvolutionBwdDataAlgo_t)all[best].algorithm;
     b->data_bytes = all[best].work_bytes;
@@ -224,7 +235,10 @@ static enum status choose_filter(struct conv *c, struct conv_batch *b, const str
 
     TRY_DNN(c->node, cudnnGetConvolutionBackwardFilterAlgorithm_v7(
                          c->lib->dnn, b->x, b->y, c->desc, c->w, CD_CANDIDATES, &n_perf, perf));
-    CANDIDATES(perf, n_perf, all, n);
+    CANDIDATES(perf, n_perf, all, n,
+               cudnnGetConvolutionBackwardFilterWorkspaceSize(
+                   c->lib->dnn, b->x, b->y, c->desc, c->w,
+                   (cudnnConvolutionBwdFilterAlgo_t)all[n].algorithm, &all[n].work_bytes));
     TRY(contest(c, b, env, "filter", &k, all, n, &best));
     b->filter = (cudnnConvolutionBwdFilterAlgo_t)all[best].algorithm;
     b->filter_bytes = all[best].work_bytes;
