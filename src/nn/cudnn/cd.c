@@ -40,9 +40,29 @@ enum status cd_fail_cuda(const struct op_node *node, cudaError_t e, const char *
                 cudaGetErrorString(e), call);
 }
 
+/* Version 9 tells kinds of errors apart, by numbers that follow that of their category. */
+static bool is_unsupported(cudnnStatus_t e)
+{
+#ifdef CUDNN_STATUS_CATEGORY
+    return CUDNN_STATUS_CATEGORY((int)e) == CUDNN_STATUS_NOT_SUPPORTED;
+#else
+    return e == CUDNN_STATUS_NOT_SUPPORTED;
+#endif
+}
+
+static bool is_nomem(cudnnStatus_t e)
+{
+#ifdef CUDNN_STATUS_CATEGORY
+    return e == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
+           e == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
+#else
+    return e == CUDNN_STATUS_ALLOC_FAILED;
+#endif
+}
+
 enum status cd_fail_dnn(const struct op_node *node, cudnnStatus_t e, const char *call)
 {
-    enum status st = e == CUDNN_STATUS_NOT_SUPPORTED ? ST_UNSUPPORTED : ST_INTERNAL;
+    enum status st = is_unsupported(e) ? ST_UNSUPPORTED : is_nomem(e) ? ST_NOMEM : ST_INTERNAL;
 
     return fail(node, st, cudnnGetErrorString(e), call);
 }
