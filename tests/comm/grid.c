@@ -5,6 +5,10 @@
 
 #include "base/mem.h"
 
+enum {
+    PERIOD = 1021 /* of the contributions, elements */
+};
+
 struct topo *grid_mesh(int n)
 {
     struct topo *t;
@@ -33,7 +37,7 @@ struct program *grid_program(const struct plan *plan, const struct program_spec 
 
 float grid_value(int rank, size_t i)
 {
-    return (float)((rank + 1) * (int)((i * 7919) % 1021));
+    return (float)((rank + 1) * (int)((i * 7919) % PERIOD));
 }
 
 static const float guard_value = -12345.5f;
@@ -138,32 +142,46 @@ void grid_memory_fill(struct grid_memory *m)
     }
 }
 
-/* The rank that contributes element i of an allgather: the last one whose range begins before. */
-static int owner(const struct program *p, size_t i)
-{
-    size_t n;
-    int r = p->n_ranks - 1;
-
-    while (program_in_range(p, r, &n) > i) {
-        r--;
-    }
-    return r;
-}
-
-/* The right element i of a result. */
-static float right(const struct program *p, int root, size_t i)
+static float reduced(const struct program *p, size_t i)
 {
     enum redop op = p->spec.redop;
     float x = grid_value(0, i);
 
-    if (p->collective == COLL_BROADCAST || p->collective == COLL_ALLGATHER) {
-        return grid_value(p->collective == COLL_BROADCAST ? root : owner(p, i), i);
-    }
     for (int r = 1; r < p->n_ranks; r++) {
         float y = grid_value(r, i);
         x = op == REDOP_MAX ? fmaxf(x, y) : op == REDOP_MIN ? fminf(x, y) : x + y;
     }
     return op == REDOP_MEAN ? x / (float)p->n_ranks : x;
+}
+
+static void fill_right(float *x, int rank, size_t from, size_t n)
+{
+    for (size_t i = from; i < from + n; i++) {
+        x[i] = grid_value(rank, i);
+    }
+}
+
+/* The right result, [spec.n]. */
+static float *right(const struct program *p, int root)
+{
+    const size_t n = p->spec.n;
+    float *x = mem_alloc(n, sizeof *x);
+
+    cr_assert_not_null(x);
+    if (p->collective == COLL_BROADCAST) {
+        fill_right(x, root, 0, n);
+    } else if (p->collective == COLL_ALLGATHER) {
+        for (int r = 0; r < p->n_ranks; r++) {
+            size_t n_own;
+            size_t own = program_in_range(p, r, &n_own);
+            fill_right(x, r, own, n_own);
+        }
+    } else {
+        for (size_t i = 0; i < n; i++) {
+            x[i] = i < PERIOD ? reduced(p, i) : x[i - PERIOD];
+        }
+    }
+    return x;
 }
 
 static size_t wrong_guards(const float *x, size_t n)
@@ -180,6 +198,7 @@ size_t grid_memory_wrong(const struct grid_memory *m, int root)
 {
     const struct program *p = m->p;
     size_t wrong = 0, n, first, n_own, own;
+    float *want = right(p, root);
 
     for (int v = 0; v < p->n_ranks; v++) {
         bool gets =
@@ -188,7 +207,7 @@ size_t grid_memory_wrong(const struct grid_memory *m, int root)
         wrong += wrong_guards(m->out[v], n);
         own = program_out_range(p, v, &n_own);
         for (size_t i = 0; gets && i < n_own; i++) {
-            wrong += m->out[v][GRID_GUARD + own - first + i] != right(p, root, own + i);
+            wrong += m->out[v][GRID_GUARD + own - first + i] != want[own + i];
         }
         if (m->in[v] == m->out[v]) {
             continue;
@@ -199,5 +218,6 @@ size_t grid_memory_wrong(const struct grid_memory *m, int root)
             wrong += m->in[v][GRID_GUARD + i] != grid_value(v, first + i);
         }
     }
+    mem_free(want);
     return wrong;
 }

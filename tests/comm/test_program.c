@@ -246,6 +246,13 @@ Test(program, ten_thousand_random_orders_change_nothing)
     cr_assert_eq(mem_live(), 0);
 }
 
+/* Under the address sanitizer so many elements take minutes. */
+#ifdef __SANITIZE_ADDRESS__
+static const size_t many = 105659;
+#else
+static const size_t many = 10556587;
+#endif
+
 /* In and out of place take turns, as do roots. */
 static void try_large(int n_ranks)
 {
@@ -256,7 +263,7 @@ static void try_large(int n_ranks)
         for (int c = 0; c < GRID_N_COLLECTIVES; c++, seed++) {
             struct plan *plan =
                 grid_plan(planner_at(b)->name, t, (enum collective)c, c % 2 == 0 ? 0 : n_ranks - 1);
-            struct program_spec spec = {DTYPE_F32, REDOP_SUM, seed % 2 == 0, true, 10556587, 0};
+            struct program_spec spec = {DTYPE_F32, REDOP_SUM, seed % 2 == 0, true, many, 0};
             try_program(plan, &spec, seed);
             plan_destroy(plan);
         }
@@ -264,17 +271,17 @@ static void try_large(int n_ranks)
     topo_destroy(t);
 }
 
-Test(program, ten_million_elements_are_exact_on_2_ranks)
+Test(program, many_elements_are_exact_on_2_ranks)
 {
     try_large(2);
 }
 
-Test(program, ten_million_elements_are_exact_on_5_ranks)
+Test(program, many_elements_are_exact_on_5_ranks)
 {
     try_large(5);
 }
 
-Test(program, ten_million_elements_are_exact_on_8_ranks)
+Test(program, many_elements_are_exact_on_8_ranks)
 {
     try_large(8);
 }
