@@ -81,6 +81,9 @@ void engine_cuda_destroy(struct engine_cuda *e)
     if (e == NULL) {
         return;
     }
+    for (size_t i = 0; i < e->streams.n; i++) { /* a run that failed half issued was not joined */
+        (void)!e->opt.device->stream_sync(e->opt.set, e->streams.all[i].handle);
+    }
     for (size_t k = 0; k < e->n_jobs; k++) { /* the joined stream is the last to end */
         (void)!e->opt.device->stream_sync(e->opt.set, e->jobs[k].streams[0]);
         cuda_job_fini(&e->jobs[k]);
