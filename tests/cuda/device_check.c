@@ -1,7 +1,8 @@
 /*
  * usage: device_check cpu|cuda [small]
  * What scripts/gpu-check runs on a device: its memory, streams and kernels against the same kernels
- * as C, all backends over 2 to 8 ranks of one device, and how fast its memory moves. One line for
+ * as C, all backends over 2 to 8 ranks of one device and of all devices, and how fast its memory
+ * moves. One line for
  * each check: <name> ok|FAILED <key>=<value> ... Ends with 1 if one failed, with 77 if there is no
  * such device. `small` leaves out the measurements, for sanitizers.
  */
@@ -25,7 +26,8 @@ enum {
 struct check {
     const struct device_ops *d;
     void *set, *stream;
-    char *host, *want; /* of MAX_N floats, and some */
+    char *host, *want;       /* of MAX_N floats, and some */
+    struct device_ops alone; /* the same, but no rank reaches the memory of another */
     size_t n_wrong;
 };
 
@@ -193,13 +195,30 @@ struct run {
     size_t n;
 };
 
+/* How a program is run. */
+enum way {
+    ISSUED,
+    AS_GRAPH,
+    STAGED, /* as where devices do not reach each other */
+    WAYS
+};
+
+static bool reaches_itself(void *set, int rank, int peer)
+{
+    (void)set;
+    return rank == peer;
+}
+
 static void run_begin(const struct check *c, struct run *r, const char *backend, int n_ranks,
-                      size_t n, bool graphs)
+                      size_t n, enum way way)
 {
     struct plan_request q = {.collective = COLL_ALLREDUCE, .n_ranks = n_ranks, .root = -1};
     struct program_spec spec = {.in_place = true, .n = n};
-    struct engine_cuda_options opt = {
-        .device = c->d, .set = c->set, .n_ranks = n_ranks, .timeout_s = 20, .graphs = graphs};
+    struct engine_cuda_options opt = {.device = way == STAGED ? &c->alone : c->d,
+                                      .set = c->set,
+                                      .n_ranks = n_ranks,
+                                      .timeout_s = 20,
+                                      .graphs = way == AS_GRAPH};
     struct engine_job job = {.buffers = r->buffers, .what = "allreduce", .label = backend};
 
     *r = (struct run){.n_ranks = n_ranks, .n = n};
@@ -246,12 +265,12 @@ static float value(int rank, size_t i)
     return (float)((size_t)(rank + 1) * 5 + i % 251);
 }
 
-static void try_allreduce(struct check *c, const char *backend, int n_ranks, size_t n, bool graphs)
+static void try_allreduce(struct check *c, const char *backend, int n_ranks, size_t n, enum way way)
 {
     float *host = (float *)(void *)c->host;
     struct run r;
 
-    run_begin(c, &r, backend, n_ranks, n, graphs);
+    run_begin(c, &r, backend, n_ranks, n, way);
     for (int turn = 0; turn < 2; turn++) { /* a graph is used again */
         for (int k = 0; k < n_ranks; k++) {
             for (size_t i = 0; i < n; i++) {
@@ -276,7 +295,7 @@ static void try_allreduce(struct check *c, const char *backend, int n_ranks, siz
     run_end(c, &r);
 }
 
-static bool check_collectives(struct check *c, bool small)
+static bool check_collectives(const char *name, struct check *c, bool small)
 {
     static const size_t sizes[] = {1, 1000, 100003};
     size_t n_cases = 0;
@@ -285,11 +304,11 @@ static bool check_collectives(struct check *c, bool small)
     for (size_t b = 0; planner_at(b) != NULL; b++) {
         for (int p = 2; p <= MAX_RANKS; p += small ? 3 : 1) {
             for (size_t k = 0; k < (small ? 2 : 3); k++, n_cases++) {
-                try_allreduce(c, planner_at(b)->name, p, sizes[k], n_cases % 2 == 0);
+                try_allreduce(c, planner_at(b)->name, p, sizes[k], (enum way)(n_cases % WAYS));
             }
         }
     }
-    return report("collectives", c, n_cases);
+    return report(name, c, n_cases);
 }
 
 /* --- measurements --- */
@@ -335,7 +354,7 @@ static void measure_allreduce(const struct check *c, const char *name, size_t by
     double begin = 0;
     int n = bytes < 1 << 20 ? 1000 : 10;
 
-    run_begin(c, &r, "onehop", MAX_RANKS, bytes / sizeof(float), true);
+    run_begin(c, &r, "onehop", MAX_RANKS, bytes / sizeof(float), AS_GRAPH);
     for (int i = -2; i < n; i++) {
         if (i == 0) {
             expect(c->d->stream_sync(c->set, r.streams[0]), "waiting");
@@ -350,6 +369,28 @@ static void measure_allreduce(const struct check *c, const char *name, size_t by
     printf("%s ok ranks=%d bytes=%zu us=%.1f algbw_gbs=%.2f\n", name, MAX_RANKS, bytes, begin * 1e6,
            1e-9 * (double)bytes / begin);
     run_end(c, &r);
+}
+
+/* Ranks on one device after the other, where there are several. */
+static bool check_devices(const struct check *one, int n_devices, bool small)
+{
+    struct check c = *one;
+    int devices[MAX_RANKS];
+    bool ok;
+
+    c.n_wrong = 0;
+    if (n_devices < 2) {
+        return report("collectives_devices", &c, 0);
+    }
+    for (int r = 0; r < MAX_RANKS; r++) {
+        devices[r] = r % n_devices;
+    }
+    expect(c.d->open(devices, MAX_RANKS, &c.set), "opening all devices");
+    expect(c.d->stream_create(c.set, 0, &c.stream), "a stream");
+    ok = check_collectives("collectives_devices", &c, small);
+    c.d->stream_destroy(c.set, c.stream);
+    c.d->close(c.set);
+    return ok;
 }
 
 int main(int argc, char **argv)
@@ -367,6 +408,8 @@ int main(int argc, char **argv)
     if (device_find(argv[1], &c.d) != ST_OK || c.d->count(&n) != ST_OK) {
         return 77;
     }
+    c.alone = *c.d;
+    c.alone.reaches = reaches_itself;
     expect(c.d->open(devices, MAX_RANKS, &c.set), "opening the device");
     expect(c.d->stream_create(c.set, 0, &c.stream), "a stream");
     expect(c.d->alloc_host(c.set, MAX_N * sizeof(float) + 64, &host), "memory of the host");
@@ -376,7 +419,8 @@ int main(int argc, char **argv)
     printf("device ok count=%d version=%s\n", n, c.d->version());
     ok = check_folds(&c);
     ok = check_sgd(&c) && ok;
-    ok = check_collectives(&c, small) && ok;
+    ok = check_collectives("collectives", &c, small) && ok;
+    ok = check_devices(&c, n, small) && ok;
     if (!small) {
         measure_memory(&c, strcmp(argv[1], "cpu") == 0 ? 16 << 20 : (size_t)1 << 30);
         measure_allreduce(&c, "allreduce_small", 8);
