@@ -60,20 +60,36 @@ static enum status check_lists(const struct config *cfg)
     return ST_OK;
 }
 
-static enum status check_idx(const struct config *cfg)
+/* A file or shape that would be read over is a mistake: another dataset was meant. */
+static enum status refuse_unread(const struct config *cfg, const char *name, const char *dataset)
+{
+    char at[PLACE_BYTES];
+
+    return log_fail(ST_INPUT,
+                    "data.%s has no effect with data.dataset = %s, %s, set dataset = %s or leave "
+                    "it out",
+                    name, cfg->data.dataset, place(cfg, "data", name, at), dataset);
+}
+
+static enum status check_files(const struct config *cfg)
 {
     static const char *const names[] = {"train_images", "train_labels", "test_images",
                                         "test_labels"};
     const char *const values[] = {cfg->data.train_images, cfg->data.train_labels,
                                   cfg->data.test_images, cfg->data.test_labels};
+    const bool idx = strcmp(cfg->data.dataset, "idx") == 0;
     char at[PLACE_BYTES];
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(cfg->data.dataset, "idx") == 0 && values[i][0] == '\0') {
+        const bool given = values[i][0] != '\0';
+        if (idx && !given) {
             return log_fail(ST_INPUT,
                             "data.dataset = idx needs data.%s, %s, name the file there or choose "
                             "another dataset",
                             names[i], place(cfg, "data", "dataset", at));
+        }
+        if (!idx && given) {
+            return refuse_unread(cfg, names[i], "idx");
         }
     }
     return ST_OK;
@@ -87,7 +103,7 @@ static enum status finish_synthetic(struct config *cfg)
     char at[PLACE_BYTES];
 
     if (strcmp(d->dataset, "synthetic") != 0) {
-        return ST_OK;
+        return d->shape.n == 0 ? ST_OK : refuse_unread(cfg, "shape", "synthetic");
     }
     if (d->shape.n == 0) {
         double *v = mem_alloc(3, sizeof *v);
@@ -213,7 +229,7 @@ static enum status check_schedule(const struct config *cfg)
 enum status config_finish(struct config *cfg)
 {
     TRY(check_lists(cfg));
-    TRY(check_idx(cfg));
+    TRY(check_files(cfg));
     TRY(finish_synthetic(cfg));
     TRY(finish_batches(cfg));
     TRY(check_policy(cfg));

@@ -20,7 +20,8 @@ Test(input, missing_data_file)
     CLI_REFUSED(&o, 2, "train-images");
     CLI_TINY(&o, "data.path=/no/such/folder");
     CLI_REFUSED(&o, 2, "/no/such/folder/train-images");
-    CLI_TINY(&o, "data.dataset=cifar10", "data.path=/no/such/folder");
+    CLI_TINY(&o, "data.dataset=cifar10", "data.path=/no/such/folder",
+             "data.train_images=", "data.train_labels=", "data.test_images=", "data.test_labels=");
     CLI_REFUSED(&o, 2, "/no/such/folder", "cifar-10-binary.tar.gz");
 }
 

@@ -150,6 +150,35 @@ Test(config_finish, milestones_past_the_end_are_pointed_out)
     config_fini(&cfg);
 }
 
+/* Or a run would train on other images than those it was given. */
+Test(config_finish, what_a_dataset_does_not_read_is_refused)
+{
+    static const char *const datasets[] = {"fashion-mnist", "mnist", "cifar10", "synthetic", "idx"};
+    static const char *const keys[] = {"train_images", "train_labels", "test_images", "test_labels",
+                                       "shape"};
+    char text[256], key[32];
+
+    for (size_t d = 0; d < 5; d++) {
+        for (size_t k = 0; k < 5; k++) {
+            const bool shape = k == 4;
+            struct config cfg;
+            if (d == (shape ? 3 : 4)) {
+                continue;
+            }
+            (void)snprintf(text, sizeof text, "[data]\n%s = %s\ndataset = %s\n%s", keys[k],
+                           shape ? "1, 2, 3" : "file", datasets[d],
+                           d == 4 ? "train_images=a\ntrain_labels=b\ntest_images=c\ntest_labels=d\n"
+                                  : "");
+            (void)snprintf(key, sizeof key, "data.%s", keys[k]);
+            cfg = finish(text, ST_INPUT);
+            cr_assert(testing_said(key) && testing_said(datasets[d]) && testing_said(":2)") &&
+                          testing_said(shape ? "dataset = synthetic" : "dataset = idx"),
+                      "%s", testing_messages());
+            config_fini(&cfg);
+        }
+    }
+}
+
 Test(config_finish, synthetic_images_have_a_shape)
 {
     struct config cfg = finish("[data]\ndataset = synthetic\n", ST_OK);

@@ -47,24 +47,21 @@ Test(create, a_step_larger_than_the_data_is_refused)
 
 Test(create, bad_input_leaves_no_run_directory)
 {
-    static const char *const bad[][2] = {
-        {"model.name=lenett", NULL},    {"comm.backend=rign", NULL},
-        {"data.dataset=idx", NULL},     {"comm.topology=/none/such.topo", NULL},
-        {"debug.inject=nan@9:1", NULL}, {"data.n_train=3", NULL},
-    };
+    static const char *const bad[] = {
+        "model.name=lenett",    "comm.backend=rign", "comm.topology=/none/such.topo",
+        "debug.inject=nan@9:1", "data.n_train=3",    "data.dataset=idx"};
+    static const char *const files[] = {"data.train_images=none", "data.train_labels=none",
+                                        "data.test_images=none", "data.test_labels=none"};
     int old = capture_stderr("log");
 
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        const char *const more[] = {bad[i][0],
-                                    "data.train_images=none",
-                                    "data.train_labels=none",
-                                    "data.test_images=none",
-                                    "data.test_labels=none",
-                                    NULL};
+        const bool idx = strcmp(bad[i], "data.dataset=idx") == 0;
+        const char *const more[] = {
+            bad[i], idx ? "data.shape=" : NULL, files[0], files[1], files[2], files[3], NULL};
         char path[128];
-        cr_assert_eq(status_exit_code(create(more)), 2, "%s", bad[i][0]);
+        cr_assert_eq(status_exit_code(create(more)), 2, "%s", bad[i]);
         (void)snprintf(path, sizeof path, "%s/run%zu", scratch, i);
-        cr_assert_neq(access(path, F_OK), 0, "%s", bad[i][0]);
+        cr_assert_neq(access(path, F_OK), 0, "%s", bad[i]);
     }
     release_stderr(old);
 }

@@ -6,6 +6,7 @@ TestSuite(learn, .init = scratch_make, .fini = scratch_remove);
 Test(learn, lenet_on_fashion_mnist)
 {
     const char *const more[] = {"data.dataset=fashion-mnist",
+                                "data.shape=",
                                 "data.classes=0",
                                 "data.n_train=0",
                                 "data.n_test=2000",
