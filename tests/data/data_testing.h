@@ -17,6 +17,7 @@ void testing_clean(void);
 /* The path of `name` in that folder; valid until the next four calls. */
 const char *testing_path(const char *name);
 
+void testing_move(const char *from, const char *to);
 void testing_write(const char *name, const void *bytes, size_t n, bool gzip);
 void testing_write_idx(const char *name, size_t n_dims, const uint32_t *dims, const uint8_t *data,
                        bool gzip);
@@ -25,7 +26,11 @@ void testing_write_idx(const char *name, size_t n_dims, const uint32_t *dims, co
 uint8_t testing_pixel(size_t i, size_t k);
 uint8_t testing_label(size_t i, int classes);
 
-/* An IDX pair of `n` images of 8x8 and their labels under MNIST's names for `split`. */
+/* MNIST's names of files. */
+extern const char testing_train_images[], testing_train_labels[];
+extern const char testing_test_images[], testing_test_labels[];
+
+/* An IDX pair of `n` images of 8x8 and their labels under these names for `split`. */
 void testing_write_pair(enum data_split split, size_t n, int classes, bool gzip);
 
 /* A config for `dataset` whose data.path is the folder. */
@@ -35,6 +40,12 @@ struct config_data testing_config(const char *dataset);
 enum status testing_open(const struct config_data *cfg, enum data_split split,
                          struct dataset **out);
 const char *testing_message(void);
+
+/* Assert that `d` holds `n` images and labels as generated; and that opening them works in silence
+ * and leaves nothing allocated. */
+void testing_check_contents(const struct dataset *d, size_t n, int classes);
+void testing_expect_good(const struct config_data *cfg, enum data_split split, size_t n,
+                         int classes);
 
 /*
  * Assert that opening is refused with ST_INPUT and one line that holds every one of the texts,

@@ -8,9 +8,11 @@
 #include <zlib.h>
 
 #include "base/mem.h"
+#include "data/dataset.h"
 
 enum {
     SIDE = 8,
+    PIXELS = SIDE * SIDE,
     PATHS = 4,
     PATH_BYTES = 512,
     MESSAGE_BYTES = 1 << 14,
@@ -54,6 +56,11 @@ const char *testing_path(const char *name)
     return path;
 }
 
+void testing_move(const char *from, const char *to)
+{
+    cr_assert_eq(rename(testing_path(from), testing_path(to)), 0);
+}
+
 void testing_write(const char *name, const void *bytes, size_t n, bool gzip)
 {
     gzFile f = gzopen(testing_path(name), gzip ? "wb1" : "wbT");
@@ -95,25 +102,26 @@ uint8_t testing_label(size_t i, int classes)
     return (uint8_t)((size_t)classes - 1 - i % (size_t)classes);
 }
 
+const char testing_train_images[] = "train-images-idx3-ubyte";
+const char testing_train_labels[] = "train-labels-idx1-ubyte";
+const char testing_test_images[] = "t10k-images-idx3-ubyte";
+const char testing_test_labels[] = "t10k-labels-idx1-ubyte";
+
 void testing_write_pair(enum data_split split, size_t n, int classes, bool gzip)
 {
+    bool train = split == DATA_TRAIN;
     uint32_t dims[] = {(uint32_t)n, SIDE, SIDE};
-    uint8_t *pixels = malloc(n * SIDE * SIDE), *labels = malloc(n);
-    char name[64];
+    uint8_t *pixels = malloc(n * PIXELS), *labels = malloc(n);
 
     cr_assert(pixels != NULL && labels != NULL);
     for (size_t i = 0; i < n; i++) {
-        for (size_t k = 0; k < SIDE * SIDE; k++) {
-            pixels[i * SIDE * SIDE + k] = testing_pixel(i, k);
+        for (size_t k = 0; k < PIXELS; k++) {
+            pixels[i * PIXELS + k] = testing_pixel(i, k);
         }
         labels[i] = testing_label(i, classes);
     }
-    (void)snprintf(name, sizeof name, "%s-images-idx3-ubyte",
-                   split == DATA_TRAIN ? "train" : "t10k");
-    testing_write_idx(name, 3, dims, pixels, gzip);
-    (void)snprintf(name, sizeof name, "%s-labels-idx1-ubyte",
-                   split == DATA_TRAIN ? "train" : "t10k");
-    testing_write_idx(name, 1, dims, labels, gzip);
+    testing_write_idx(train ? testing_train_images : testing_test_images, 3, dims, pixels, gzip);
+    testing_write_idx(train ? testing_train_labels : testing_test_labels, 1, dims, labels, gzip);
     free(pixels);
     free(labels);
 }
@@ -154,6 +162,33 @@ enum status testing_open(const struct config_data *cfg, enum data_split split, s
 const char *testing_message(void)
 {
     return message;
+}
+
+void testing_check_contents(const struct dataset *d, size_t n, int classes)
+{
+    cr_assert_eq(dataset_n(d), n);
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t *x = dataset_pixels(d, i, NULL);
+        cr_assert_eq(dataset_label(d, i), testing_label(i, classes));
+        for (size_t k = 0; k < PIXELS; k++) {
+            cr_assert_eq(x[k], testing_pixel(i, k));
+        }
+    }
+}
+
+void testing_expect_good(const struct config_data *cfg, enum data_split split, size_t n,
+                         int classes)
+{
+    struct dataset *d = NULL;
+    size_t shape[3];
+
+    cr_assert_eq(testing_open(cfg, split, &d), ST_OK, "%s", testing_message());
+    cr_assert_str_eq(testing_message(), "");
+    dataset_shape(d, shape);
+    cr_assert(shape[0] == 1 && shape[1] == SIDE && shape[2] == SIDE);
+    testing_check_contents(d, n, classes);
+    dataset_close(d);
+    cr_assert_eq(mem_live(), 0);
 }
 
 void testing_expect_refused(const struct config_data *cfg, enum data_split split, const char *texts)

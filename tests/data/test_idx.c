@@ -11,42 +11,7 @@
 #include "data/dataset.h"
 #include "data_testing.h"
 
-enum {
-    PIXELS = 64,
-};
-
-static const char train_images[] = "train-images-idx3-ubyte";
-static const char train_labels[] = "train-labels-idx1-ubyte";
-static const char test_images[] = "t10k-images-idx3-ubyte";
-static const char test_labels[] = "t10k-labels-idx1-ubyte";
-
 TestSuite(idx, .fini = testing_clean);
-
-static void check_contents(const struct dataset *d, size_t n, int classes)
-{
-    cr_assert_eq(dataset_n(d), n);
-    for (size_t i = 0; i < n; i++) {
-        const uint8_t *x = dataset_pixels(d, i, NULL);
-        cr_assert_eq(dataset_label(d, i), testing_label(i, classes));
-        for (size_t k = 0; k < PIXELS; k++) {
-            cr_assert_eq(x[k], testing_pixel(i, k));
-        }
-    }
-}
-
-static void expect_good(const struct config_data *cfg, enum data_split split, size_t n, int classes)
-{
-    struct dataset *d = NULL;
-    size_t shape[3];
-
-    cr_assert_eq(testing_open(cfg, split, &d), ST_OK, "%s", testing_message());
-    cr_assert_str_eq(testing_message(), "");
-    dataset_shape(d, shape);
-    cr_assert(shape[0] == 1 && shape[1] == 8 && shape[2] == 8);
-    check_contents(d, n, classes);
-    dataset_close(d);
-    cr_assert_eq(mem_live(), 0);
-}
 
 /* Read a file of the folder into new memory. */
 static uint8_t *slurp(const char *name, size_t *n)
@@ -60,15 +25,6 @@ static uint8_t *slurp(const char *name, size_t *n)
     return bytes;
 }
 
-static void overwrite(const char *name, const void *bytes, size_t n)
-{
-    FILE *f = fopen(testing_path(name), "wb");
-
-    cr_assert_not_null(f);
-    cr_assert_eq(fwrite(bytes, 1, n, f), n);
-    cr_assert_eq(fclose(f), 0);
-}
-
 static void change_byte(const char *name, size_t at, uint8_t value)
 {
     size_t n;
@@ -76,13 +32,8 @@ static void change_byte(const char *name, size_t at, uint8_t value)
 
     cr_assert_lt(at, n);
     bytes[at] = value;
-    overwrite(name, bytes, n);
+    testing_write(name, bytes, n, false);
     free(bytes);
-}
-
-static void move(const char *from, const char *to)
-{
-    cr_assert_eq(rename(testing_path(from), testing_path(to)), 0);
 }
 
 Test(idx, plain_and_compressed_files_under_any_name)
@@ -90,17 +41,17 @@ Test(idx, plain_and_compressed_files_under_any_name)
     struct config_data cfg = testing_config("mnist");
 
     testing_write_pair(DATA_TRAIN, 20, 10, false);
-    expect_good(&cfg, DATA_TRAIN, 20, 10);
+    testing_expect_good(&cfg, DATA_TRAIN, 20, 10);
     testing_write_pair(DATA_TRAIN, 21, 10, true); /* compressed, without .gz */
-    expect_good(&cfg, DATA_TRAIN, 21, 10);
-    move(train_images, "train-images-idx3-ubyte.gz");
-    move(train_labels, "train-labels.idx1-ubyte"); /* as some tools unpack it */
-    expect_good(&cfg, DATA_TRAIN, 21, 10);
+    testing_expect_good(&cfg, DATA_TRAIN, 21, 10);
+    testing_move(testing_train_images, "train-images-idx3-ubyte.gz");
+    testing_move(testing_train_labels, "train-labels.idx1-ubyte"); /* as some tools unpack it */
+    testing_expect_good(&cfg, DATA_TRAIN, 21, 10);
     testing_write_pair(DATA_TRAIN, 22, 10, false);
-    move(train_images, "train-images-idx3-ubyte.gz"); /* plain, with .gz */
-    move(train_labels, "train-labels.idx1-ubyte.gz");
+    testing_move(testing_train_images, "train-images-idx3-ubyte.gz"); /* plain, with .gz */
+    testing_move(testing_train_labels, "train-labels.idx1-ubyte.gz");
     cr_assert_eq(unlink(testing_path("train-labels.idx1-ubyte")), 0);
-    expect_good(&cfg, DATA_TRAIN, 22, 10);
+    testing_expect_good(&cfg, DATA_TRAIN, 22, 10);
 }
 
 Test(idx, named_files_limits_and_classes)
@@ -113,23 +64,23 @@ Test(idx, named_files_limits_and_classes)
 
     testing_write_pair(DATA_TRAIN, 20, 7, true);
     testing_write_pair(DATA_TEST, 2, 3, false);
-    (void)snprintf(absolute, sizeof absolute, "%s", testing_path(train_images));
+    (void)snprintf(absolute, sizeof absolute, "%s", testing_path(testing_train_images));
     testing_expect_refused(&cfg, DATA_TRAIN,
                            "data.train_images is not given|set data.train_images");
     cfg.train_images = absolute;
     cfg.train_labels = labels;
     cfg.test_images = images; /* the plain file is found */
     cfg.test_labels = other;
-    expect_good(&cfg, DATA_TRAIN, 20, 7);
+    testing_expect_good(&cfg, DATA_TRAIN, 20, 7);
     cr_assert_eq(dataset_open(&cfg, DATA_TEST, 1, &d), ST_OK);
     cr_assert_eq(dataset_classes(d), 7, "the training labels tell, not the test labels");
     dataset_close(d);
     cfg.n_train = 5;
     cfg.n_test = 1;
-    expect_good(&cfg, DATA_TRAIN, 5, 7);
-    expect_good(&cfg, DATA_TEST, 1, 3);
+    testing_expect_good(&cfg, DATA_TRAIN, 5, 7);
+    testing_expect_good(&cfg, DATA_TEST, 1, 3);
     cfg.n_train = 20;
-    expect_good(&cfg, DATA_TRAIN, 20, 7);
+    testing_expect_good(&cfg, DATA_TRAIN, 20, 7);
     cfg.n_train = 21;
     testing_expect_refused(&cfg, DATA_TRAIN,
                            "data.n_train = 21|expected 0 to 20|lower data.n_train");
@@ -213,17 +164,17 @@ Test(idx, missing_files_and_wrong_places)
                            "dataset-fashion-mnist or set data.path");
     testing_expect_refused(&cfg, DATA_TEST, "test images|t10k-images-idx3-ubyte");
     testing_write_pair(DATA_TRAIN, 4, 2, false);
-    expect_good(&cfg, DATA_TRAIN, 4, 2);
-    cr_assert_eq(unlink(testing_path(train_labels)), 0);
+    testing_expect_good(&cfg, DATA_TRAIN, 4, 2);
+    cr_assert_eq(unlink(testing_path(testing_train_labels)), 0);
     testing_expect_refused(&cfg, DATA_TRAIN, "training labels|train-labels-idx1-ubyte|install");
-    cr_assert_eq(mkdir(testing_path(train_labels), 0700), 0);
+    cr_assert_eq(mkdir(testing_path(testing_train_labels), 0700), 0);
     testing_expect_refused(&cfg, DATA_TRAIN, "training labels|expected a file, found a directory");
-    cr_assert_eq(rmdir(testing_path(train_labels)), 0);
-    cr_assert_eq(mkfifo(testing_path(train_labels), 0600), 0);
+    cr_assert_eq(rmdir(testing_path(testing_train_labels)), 0);
+    cr_assert_eq(mkfifo(testing_path(testing_train_labels), 0600), 0);
     testing_expect_refused(&cfg, DATA_TRAIN, "training labels|found a special file");
     cfg.path = nowhere;
     testing_expect_refused(&cfg, DATA_TRAIN, "/nonexistent/folder/train-images|set data.path");
-    (void)snprintf(file, sizeof file, "%s", testing_path(train_images));
+    (void)snprintf(file, sizeof file, "%s", testing_path(testing_train_images));
     cfg.path = file; /* a file where a folder belongs */
     testing_expect_refused(&cfg, DATA_TRAIN, "Not a directory|set data.path");
     cfg = testing_config("mnist");
@@ -237,27 +188,28 @@ Test(idx, missing_files_and_wrong_places)
     testing_expect_refused(&cfg, DATA_TRAIN, "data.dataset = zzz|cifar10");
 }
 
-/* R25: cut anywhere, plain or compressed, images or labels. */
+/* Cut anywhere, plain or compressed, images or labels. */
 Test(idx, files_cut_short_anywhere)
 {
     struct config_data cfg = testing_config("mnist");
 
     for (int gzip = 0; gzip < 2; gzip++) {
         for (int labels = 0; labels < 2; labels++) {
-            const char *name = labels ? train_labels : train_images;
+            const char *name = labels ? testing_train_labels : testing_train_images;
             uint8_t *bytes;
             size_t n;
 
             testing_write_pair(DATA_TRAIN, 7, 5, gzip != 0);
             bytes = slurp(name, &n);
             for (size_t cut = 0; cut < n; cut++) {
-                overwrite(name, bytes, cut);
-                testing_expect_refused(&cfg, DATA_TRAIN, labels ? train_labels : train_images);
+                testing_write(name, bytes, cut, false);
+                testing_expect_refused(&cfg, DATA_TRAIN,
+                                       labels ? testing_train_labels : testing_train_images);
                 testing_expect_refused(&cfg, DATA_TRAIN,
                                        "copy or download the file again|expected");
             }
-            overwrite(name, bytes, n);
-            expect_good(&cfg, DATA_TRAIN, 7, 5);
+            testing_write(name, bytes, n, false);
+            testing_expect_good(&cfg, DATA_TRAIN, 7, 5);
             free(bytes);
         }
     }
@@ -270,21 +222,21 @@ Test(idx, lengths_are_named)
     size_t n;
 
     testing_write_pair(DATA_TRAIN, 7, 5, false);
-    bytes = slurp(train_images, &n);
-    overwrite(train_images, bytes, n - 1);
+    bytes = slurp(testing_train_images, &n);
+    testing_write(testing_train_images, bytes, n - 1, false);
     testing_expect_refused(&cfg, DATA_TRAIN, "expected 464 bytes for 7 images of 1x8x8, found 463");
     bytes[n] = 0;
-    overwrite(train_images, bytes, n + 1);
+    testing_write(testing_train_images, bytes, n + 1, false);
     testing_expect_refused(&cfg, DATA_TRAIN, "expected 464 bytes|found 465");
-    testing_write(train_images, bytes, n + 1, true);
+    testing_write(testing_train_images, bytes, n + 1, true);
     testing_expect_refused(&cfg, DATA_TRAIN, "expected 464 bytes|found at least 465");
-    testing_write(train_images, bytes, n - 30, true);
+    testing_write(testing_train_images, bytes, n - 30, true);
     testing_expect_refused(&cfg, DATA_TRAIN, "expected 464 bytes|found 434");
     cfg.n_train = 2; /* the rest of the file is checked all the same */
     testing_expect_refused(&cfg, DATA_TRAIN, "expected 464 bytes|found 434");
-    overwrite(train_images, bytes, 3);
+    testing_write(testing_train_images, bytes, 3, false);
     testing_expect_refused(&cfg, DATA_TRAIN, "expected a header of 16 bytes, found 3");
-    overwrite(train_images, bytes, 15);
+    testing_write(testing_train_images, bytes, 15, false);
     testing_expect_refused(&cfg, DATA_TRAIN, "expected a header of 16 bytes, found 15");
     free(bytes);
 }
@@ -296,25 +248,25 @@ Test(idx, damaged_streams)
     size_t n, refused = 0;
 
     testing_write_pair(DATA_TRAIN, 7, 5, true);
-    bytes = slurp(train_images, &n);
-    change_byte(train_images, n - 6, (uint8_t)(bytes[n - 6] ^ 1)); /* of the checksum */
+    bytes = slurp(testing_train_images, &n);
+    change_byte(testing_train_images, n - 6, (uint8_t)(bytes[n - 6] ^ 1)); /* of the checksum */
     testing_expect_refused(&cfg, DATA_TRAIN, "damaged gzip file|train-images|checksum");
     for (size_t at = 10; at < n; at++) { /* past the header, whose time and flags do not matter */
         struct dataset *d = NULL;
         enum status st;
-        overwrite(train_images, bytes, n);
-        change_byte(train_images, at, (uint8_t)(bytes[at] ^ 0x10));
+        testing_write(testing_train_images, bytes, n, false);
+        change_byte(testing_train_images, at, (uint8_t)(bytes[at] ^ 0x10));
         st = testing_open(&cfg, DATA_TRAIN, &d);
         refused += st == ST_INPUT;
         cr_assert(st == ST_INPUT || st == ST_OK, "byte %zu: %s", at, status_text(st));
         if (st == ST_OK) { /* a length that no code uses may change: the contents are the same */
-            check_contents(d, 7, 5);
+            testing_check_contents(d, 7, 5);
         }
         dataset_close(d);
     }
     cr_assert_geq(refused, n - 10 - 5);
     twice = bytes;
-    testing_write(train_images, twice, n, true);
+    testing_write(testing_train_images, twice, n, true);
     testing_expect_refused(&cfg, DATA_TRAIN, "wrong magic|found 0x1f8b|compressed twice");
     free(bytes);
 }
@@ -328,35 +280,35 @@ Test(idx, wrong_headers)
     uint32_t wide[] = {1, 1, 4, 4};
 
     testing_write_pair(DATA_TRAIN, 7, 5, false);
-    overwrite(train_images, little, sizeof little);
+    testing_write(testing_train_images, little, sizeof little, false);
     testing_expect_refused(&cfg, DATA_TRAIN,
                            "magic|train-images|0x00000803, found 0x03080000|little-endian");
-    overwrite(train_images, junk, sizeof junk);
+    testing_write(testing_train_images, junk, sizeof junk, false);
     testing_expect_refused(&cfg, DATA_TRAIN, "magic|expected 0x00000803, found 0x3c21444f");
-    overwrite(train_images, zero, sizeof zero);
+    testing_write(testing_train_images, zero, sizeof zero, false);
     testing_expect_refused(&cfg, DATA_TRAIN, "field count: expected 1 to 4294967295, found 0");
     zero[7] = 1;
     zero[11] = 0;
-    overwrite(train_images, zero, sizeof zero);
+    testing_write(testing_train_images, zero, sizeof zero, false);
     testing_expect_refused(&cfg, DATA_TRAIN, "field height|found 0");
     zero[11] = 8;
     zero[12] = 0xff;
-    overwrite(train_images, zero, sizeof zero);
+    testing_write(testing_train_images, zero, sizeof zero, false);
     testing_expect_refused(&cfg, DATA_TRAIN, "field width|found 4278190088");
-    testing_write_idx(train_images, 4, wide, zero, false);
+    testing_write_idx(testing_train_images, 4, wide, zero, false);
     testing_expect_refused(&cfg, DATA_TRAIN, "expected 0x00000803, found 0x00000804");
     testing_write_pair(DATA_TRAIN, 7, 5, false);
-    change_byte(train_images, 2, 13);
+    change_byte(testing_train_images, 2, 13);
     testing_expect_refused(&cfg, DATA_TRAIN, "found 0x00000d03|not unsigned bytes");
     testing_write_pair(DATA_TRAIN, 7, 5, false);
-    move(train_images, "x");
-    move(train_labels, train_images);
-    move("x", train_labels);
+    testing_move(testing_train_images, "x");
+    testing_move(testing_train_labels, testing_train_images);
+    testing_move("x", testing_train_labels);
     testing_expect_refused(&cfg, DATA_TRAIN,
                            "training images|0x00000803, found 0x00000801|holds labels, exchange");
-    move(train_images, "x");
+    testing_move(testing_train_images, "x");
     testing_write_pair(DATA_TEST, 7, 5, false);
-    move(test_images, train_images);
+    testing_move(testing_test_images, testing_train_images);
     testing_expect_refused(&cfg, DATA_TRAIN,
                            "training labels|0x00000801, found 0x00000803|holds images, exchange");
 }
@@ -368,22 +320,22 @@ Test(idx, huge_counts_allocate_nothing)
     uint8_t claim[16 + 100] = {0, 0, 8, 3, 0x80, 0, 0, 0, 0, 0, 0x40, 0, 0, 0, 0x40, 0};
     uint8_t labels[8 + 100] = {0, 0, 8, 1, 0x80, 0, 0, 0};
 
-    testing_write(train_labels, labels, sizeof labels, false);
-    testing_write(train_images, claim, sizeof claim, false);
+    testing_write(testing_train_labels, labels, sizeof labels, false);
+    testing_write(testing_train_images, claim, sizeof claim, false);
     testing_expect_refused(&cfg, DATA_TRAIN, "2147483648 images of 1x16384x16384, found 116");
-    testing_write(train_images, claim, sizeof claim, true);
+    testing_write(testing_train_images, claim, sizeof claim, true);
     testing_expect_refused(&cfg, DATA_TRAIN, "2147483648 labels, found 108");
-    testing_write(train_labels, labels, sizeof labels, true);
+    testing_write(testing_train_labels, labels, sizeof labels, true);
     testing_expect_refused(&cfg, DATA_TRAIN, "2147483648 labels, found 108");
     claim[4] = labels[4] = 0; /* 32768 images of 256 MiB: more than any machine has */
     claim[6] = labels[6] = 0x80;
-    testing_write(train_images, claim, sizeof claim, true);
-    testing_write(train_labels, labels, sizeof labels, true);
+    testing_write(testing_train_images, claim, sizeof claim, true);
+    testing_write(testing_train_labels, labels, sizeof labels, true);
     testing_expect_refused(&cfg, DATA_TRAIN, "32768 labels, found 108");
     claim[6] = labels[6] = 0; /* the labels are all there, the images are not */
     claim[7] = labels[7] = 100;
-    testing_write(train_images, claim, sizeof claim, true);
-    testing_write(train_labels, labels, sizeof labels, true);
+    testing_write(testing_train_images, claim, sizeof claim, true);
+    testing_write(testing_train_labels, labels, sizeof labels, true);
     testing_expect_refused(&cfg, DATA_TRAIN,
                            "26843545616 bytes for 100 images of 1x16384x16384, found 116");
 }
@@ -396,17 +348,17 @@ Test(idx, images_and_labels_that_do_not_belong_together)
 
     testing_write_pair(DATA_TRAIN, 7, 5, false);
     testing_write_pair(DATA_TEST, 4, 5, false);
-    move(test_labels, train_labels);
+    testing_move(testing_test_labels, testing_train_labels);
     testing_expect_refused(&cfg, DATA_TRAIN,
                            "training images|7 images|4 labels|train-labels|belong together");
     testing_write_pair(DATA_TRAIN, 7, 5, true);
     testing_write_pair(DATA_TEST, 4, 5, false);
-    testing_write_idx(test_images, 3, dims, pixels, false);
+    testing_write_idx(testing_test_images, 3, dims, pixels, false);
     testing_expect_refused(&cfg, DATA_TEST,
                            "another shape|t10k-images|expected 1x8x8|found 1x6x6|one dataset");
 }
 
-/* R24: every way in which a label is out of range. */
+/* Every way in which a label is out of range. */
 Test(idx, labels_out_of_range)
 {
     struct config_data cfg = testing_config("mnist");
@@ -418,26 +370,26 @@ Test(idx, labels_out_of_range)
     for (size_t i = 0; i < 200; i++) {
         labels[i] = (uint8_t)(i == 57 ? 10 : i % 10);
     }
-    testing_write_idx(train_labels, 1, dims, labels, false);
+    testing_write_idx(testing_train_labels, 1, dims, labels, false);
     testing_expect_refused(&cfg, DATA_TRAIN,
                            "train-labels|sample 57: expected 0 to 9, found 10|data.classes");
     cfg.n_train = 20; /* also beyond the samples that are used */
     testing_expect_refused(&cfg, DATA_TRAIN, "sample 57");
     cfg.n_train = 0;
     labels[57] = 255;
-    testing_write_idx(train_labels, 1, dims, labels, true);
+    testing_write_idx(testing_train_labels, 1, dims, labels, true);
     testing_expect_refused(&cfg, DATA_TRAIN, "sample 57: expected 0 to 9, found 255");
     cfg.classes = 256;
-    expect_good(&cfg, DATA_TEST, 30, 10);
+    testing_expect_good(&cfg, DATA_TEST, 30, 10);
     cfg.classes = 1;
     testing_expect_refused(&cfg, DATA_TRAIN, "sample 1: expected 0 to 0, found 1");
     cfg.classes = 0;
     for (size_t i = 0; i < 200; i++) {
         labels[i] = (uint8_t)(1 + i % 10); /* from 1 */
     }
-    testing_write_idx(train_labels, 1, dims, labels, true);
+    testing_write_idx(testing_train_labels, 1, dims, labels, true);
     testing_expect_refused(&cfg, DATA_TRAIN, "sample 9: expected 0 to 9, found 10|count from 0");
-    change_byte(test_labels, 8 + 29, 77);
+    change_byte(testing_test_labels, 8 + 29, 77);
     testing_expect_refused(&cfg, DATA_TEST, "t10k-labels|sample 29: expected 0 to 9, found 77");
 }
 
@@ -447,10 +399,10 @@ Test(idx, test_label_unknown_to_training)
     struct config_data cfg = testing_config("idx");
     char names[4][32];
 
-    (void)snprintf(names[0], 32, "%s", train_images);
-    (void)snprintf(names[1], 32, "%s", train_labels);
-    (void)snprintf(names[2], 32, "%s", test_images);
-    (void)snprintf(names[3], 32, "%s", test_labels);
+    (void)snprintf(names[0], 32, "%s", testing_train_images);
+    (void)snprintf(names[1], 32, "%s", testing_train_labels);
+    (void)snprintf(names[2], 32, "%s", testing_test_images);
+    (void)snprintf(names[3], 32, "%s", testing_test_labels);
     cfg.train_images = names[0];
     cfg.train_labels = names[1];
     cfg.test_images = names[2];
@@ -459,7 +411,7 @@ Test(idx, test_label_unknown_to_training)
     testing_write_pair(DATA_TEST, 9, 9, false);
     testing_expect_refused(&cfg, DATA_TEST, "t10k-labels|sample 0: expected 0 to 4, found 8");
     cfg.classes = 9;
-    expect_good(&cfg, DATA_TEST, 9, 9);
+    testing_expect_good(&cfg, DATA_TEST, 9, 9);
 }
 
 Test(idx, every_failed_allocation_is_reported)
@@ -495,8 +447,8 @@ Test(idx, memory_grows_with_compressed_contents)
     for (size_t i = 0; i < 3000; i++) {
         pixels[i * 1600 + i % 1600] = 1;
     }
-    testing_write_idx(train_labels, 1, dims, pixels, true);
-    testing_write_idx(train_images, 3, dims, pixels, true);
+    testing_write_idx(testing_train_labels, 1, dims, pixels, true);
+    testing_write_idx(testing_train_images, 3, dims, pixels, true);
     for (size_t k = 1; st != ST_OK; k++) {
         struct dataset *d = NULL;
         mem_fail_at(k);
@@ -557,7 +509,7 @@ Test(idx, works_in_any_locale)
     testing_write_pair(DATA_TRAIN, 7, 5, true);
     for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
         (void)setlocale(LC_ALL, names[k]); /* keeps the one before where it is not installed */
-        expect_good(&cfg, DATA_TRAIN, 7, 5);
+        testing_expect_good(&cfg, DATA_TRAIN, 7, 5);
         cfg.n_train = 1234567;
         testing_expect_refused(&cfg, DATA_TRAIN, "data.n_train = 1234567,");
         cfg.n_train = 0;

@@ -324,7 +324,7 @@ Test(augment, draws_cover_their_range_evenly)
     cr_assert_not(augment_draw(&d, &cfg, 1, 0, 5).mirror);
 }
 
-/* R26: samples, epochs and seeds differ; the number of ranks does not matter. */
+/* Samples, epochs and seeds differ; the number of ranks does not matter. */
 Test(augment, depends_on_seed_epoch_and_sample_only)
 {
     struct config_data cfg = {.crop_pad = 4, .flip = true};
