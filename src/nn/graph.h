@@ -166,7 +166,7 @@ MUST_CHECK enum status graph_forward(struct graph *g, const float *x, const int3
                                      size_t n, bool training, uint64_t step,
                                      const struct graph_hooks *hooks, struct graph_result *out);
 
-/* The result of the last forward pass that has not failed, when it is there. Errors: the device's.
+/* Wait for the result of the last forward pass, which must not have failed. Errors: the device's.
  */
 MUST_CHECK enum status graph_collect(struct graph *g, struct graph_result *out);
 

@@ -29,7 +29,6 @@ static int call_backward(const struct graph *g, int node)
 static int buffer_new(struct graph *g, enum buffer_use use, size_t bytes, int call)
 {
     struct buffer *b = &g->buffers[g->n_buffers];
-
     const size_t align = graph_align(g);
 
     *b = (struct buffer){

@@ -114,6 +114,20 @@ enum status graph_forward(struct graph *g, const float *x, const int32_t *labels
     return out != NULL ? graph_collect(g, out) : ST_OK;
 }
 
+enum status graph_collect(struct graph *g, struct graph_result *out)
+{
+    const struct device_place *p = g->args.place;
+    const size_t n = g->result.n;
+
+    if (p != NULL) {
+        TRY(p->ops->event_sync(p->set, g->stage.done));
+        g->result = *g->stage.result;
+        g->result.n = n;
+    }
+    *out = g->result;
+    return ST_OK;
+}
+
 static void add_parts(struct graph *g, const struct node *n)
 {
     for (int k = 0; k < n->n_sums; k++) {
@@ -125,7 +139,7 @@ static void add_parts(struct graph *g, const struct node *n)
 
 static enum status backward_hooks(const struct node *n, const struct graph_hooks *hooks)
 {
-    if (hooks == NULL || hooks->after_backward == NULL || n->op_node.layer->n_params == 0) {
+    if (hooks == NULL || hooks->after_backward == NULL) {
         return ST_OK;
     }
     for (int k = 0; k < n->op_node.layer->n_params; k++) {
@@ -209,13 +223,14 @@ static bool output_is_finite(const struct graph *g, const struct node *n, void *
 {
     const struct op_node *o = &n->op_node;
     const struct value_desc *v = &g->values[o->output];
+    const struct device_place *p = g->args.place;
     const void *data = g->value_buffer[o->output] == NO_BUFFER ? (const void *)g->x : n->io.y;
 
     if (o->kind == LAYER_SOFTMAX_LOSS) {
-        return (g->args.place != NULL && graph_stage_fetch(g, host, host, 0) != ST_OK) ||
+        return (p != NULL && p->ops->stream_sync(p->set, p->stream) != ST_OK) ||
                isfinite(result->loss_sum);
     }
-    if (g->args.place == NULL) {
+    if (p == NULL) {
         return value_is_finite(v, data, n->io.n);
     }
     return graph_stage_fetch(g, host, data, value_bytes(v, n->io.n)) != ST_OK ||
@@ -226,15 +241,19 @@ static const char *run_until_nonfinite(struct graph *g, void *host)
 {
     for (int i = 0; i < g->n_nodes; i++) {
         struct node *n = &g->nodes[i];
-        struct graph_result local = {0}, *result = n->io.result;
-        n->io.result = g->args.place != NULL ? result : &local;
-        if (graph_forward_node(g, n, NULL) != ST_OK) {
+        struct graph_result local = {0}, *kept = n->io.result;
+        struct graph_result *result = g->args.place != NULL ? kept : &local;
+        enum status st;
+
+        n->io.result = result;
+        st = graph_forward_node(g, n, NULL);
+        n->io.result = kept;
+        if (st != ST_OK) {
             return NULL;
         }
-        if (!output_is_finite(g, n, host, n->io.result)) {
+        if (!output_is_finite(g, n, host, result)) {
             return n->op_node.layer->name;
         }
-        n->io.result = result;
     }
     return NULL;
 }

@@ -93,17 +93,3 @@ enum status graph_stage_fetch(const struct graph *g, void *to, const void *from,
     TRY(p->ops->copy(p->set, p->stream, to, from, bytes));
     return p->ops->stream_sync(p->set, p->stream);
 }
-
-enum status graph_collect(struct graph *g, struct graph_result *out)
-{
-    const struct device_place *p = g->args.place;
-    const size_t n = g->result.n;
-
-    if (p != NULL) {
-        TRY(p->ops->event_sync(p->set, g->stage.done));
-        g->result = *g->stage.result;
-        g->result.n = n;
-    }
-    *out = g->result;
-    return ST_OK;
-}

@@ -269,6 +269,16 @@ static void check(const struct setting *s)
     cr_assert_eq(mem_live(), 0);
 }
 
+static void check_all(const struct setting *settings, size_t n)
+{
+    if (winograd_find() == NULL || stem_find() == NULL) {
+        cr_skip_test("this processor has no bf16");
+    }
+    for (size_t i = 0; i < n; i++) {
+        check(&settings[i]);
+    }
+}
+
 /* Even and odd sizes, channels that fill blocks or not, all paddings, threads. */
 Test(winograd, every_shape_is_exact)
 {
@@ -279,12 +289,7 @@ Test(winograd, every_shape_is_exact)
         {3, 1, 16, 3, 3, 16, 0, 1, 1, false},  {3, 1, 16, 1, 1, 16, 1, 1, 1, false},
         {3, 1, 64, 1, 12, 16, 2, 1, 2, false}, {3, 1, 144, 6, 6, 80, 1, 3, 2, false}};
 
-    if (winograd_find() == NULL) {
-        cr_skip_test("this processor has no bf16");
-    }
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
-        check(&settings[i]);
-    }
+    check_all(settings, sizeof settings / sizeof *settings);
 }
 
 /* More tiles than are transformed at once, in the gradient of the weights too. */
@@ -293,12 +298,7 @@ Test(winograd, several_blocks_are_exact)
     static const struct setting settings[] = {{3, 1, 64, 56, 54, 48, 1, 5, 1, false},
                                               {3, 1, 160, 30, 31, 96, 1, 6, 2, false}};
 
-    if (winograd_find() == NULL) {
-        cr_skip_test("this processor has no bf16");
-    }
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
-        check(&settings[i]);
-    }
+    check_all(settings, sizeof settings / sizeof *settings);
 }
 
 /* All kernels and paddings, few channels, sizes that do not fill tiles. */
@@ -312,12 +312,7 @@ Test(winograd, stems_are_exact)
         {1, 2, 2, 6, 3, 16, 0, 1, 1, false},   {3, 2, 1, 1, 1, 16, 2, 1, 1, false},
         {7, 2, 4, 9, 140, 32, 6, 3, 2, false}};
 
-    if (stem_find() == NULL) {
-        cr_skip_test("this processor has no bf16");
-    }
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
-        check(&settings[i]);
-    }
+    check_all(settings, sizeof settings / sizeof *settings);
 }
 
 Test(winograd, other_convolutions_are_refused)
