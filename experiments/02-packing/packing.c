@@ -39,31 +39,40 @@ static void extend(const struct sub *s, unsigned char *path, int k, unsigned use
     }
 }
 
+/* Whether no lane of the cycle is used up. */
+static bool fits(const struct sub *s, const unsigned char *order)
+{
+    for (int i = 0; i < s->n; i++) {
+        if (s->lanes[order[i]][order[(i + 1) % s->n]] <= 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void add_lanes(struct sub *s, const unsigned char *order, int lanes)
+{
+    for (int i = 0; i < s->n; i++) {
+        int a = order[i], b = order[(i + 1) % s->n];
+        s->lanes[a][b] += lanes;
+        s->lanes[b][a] += lanes;
+    }
+}
+
 /* The most cycles, from number k on, that share no lane. */
 static int most_rings(struct sub *s, const struct cycles *c, int k)
 {
     int best = 0;
 
     for (; k < c->n; k++) {
-        const unsigned char *o = c->order[k];
-        bool fits = true;
-        for (int i = 0; i < s->n; i++) {
-            fits = fits && s->lanes[o[i]][o[(i + 1) % s->n]] > 0;
-        }
-        if (!fits) {
+        int rings;
+        if (!fits(s, c->order[k])) {
             continue;
         }
-        for (int sign = -1; sign <= 1; sign += 2) {
-            if (sign == 1) {
-                int more = 1 + most_rings(s, c, k);
-                best = more > best ? more : best;
-            }
-            for (int i = 0; i < s->n; i++) {
-                int a = o[i], b = o[(i + 1) % s->n];
-                s->lanes[a][b] += sign;
-                s->lanes[b][a] += sign;
-            }
-        }
+        add_lanes(s, c->order[k], -1);
+        rings = 1 + most_rings(s, c, k);
+        add_lanes(s, c->order[k], 1);
+        best = rings > best ? rings : best;
     }
     return best;
 }
