@@ -2,7 +2,6 @@
 """Training speed and memory of espalier against PyTorch DDP over gloo, round by round on the same
 machine. README.md says what is measured; `run.py --help` lists the options."""
 import argparse
-import csv
 import json
 import math
 import os
@@ -17,7 +16,9 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
+sys.path.insert(0, str(HERE.parent))
+from common import ROOT, write_results
+
 PYTHON = "/usr/bin/python3"  # Debian's, which sees Debian's PyTorch
 SKIPPED = 77
 RANKS = 2
@@ -308,7 +309,6 @@ def main():
         a.compute.remove("bf16")
     jobs = [(m, c) for c in a.compute for m in a.models]
     out = pathlib.Path(a.out)
-    out.mkdir(parents=True, exist_ok=True)
     print("%s, %s, %d ranks x 1 thread, cores %s" % (processor(), version, RANKS, a.cpus))
     rows, guess, best = [], {}, [0.0]
     for job in jobs:
@@ -317,10 +317,7 @@ def main():
             ours(a, *job, guess[job])
     for number in range(a.rounds):
         measure_round(a, number, jobs, guess, best, rows)
-        with open(out / "results.csv", "w", newline="", encoding="utf-8") as f:
-            writer = csv.DictWriter(f, FIELDS)
-            writer.writeheader()
-            writer.writerows(rows)
+        write_results(out, rows)
     summary = {"processor": processor(), "peer": version, "rounds": a.rounds, "set": a.set}
     summary["speed"] = report_speed(a, rows, jobs)
     if not a.no_memory and "resnet18" in a.models:

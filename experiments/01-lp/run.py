@@ -3,12 +3,13 @@
 import argparse
 import csv
 import pathlib
-import shutil
 import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
+sys.path.insert(0, str(HERE.parent))
+from common import ROOT, plot, write_results
+
 COLLECTIVES = ("broadcast", "reduce", "allreduce")
 BACKENDS = ("lp", "mst", "be")
 
@@ -39,12 +40,8 @@ def report(topology, collective, times):
           f"{100 * (times[most]['lp'][0] / times[least]['lp'][0] - 1):+.1f} %")
 
 
-def plot(args, rows):
-    if shutil.which("gnuplot") is None:
-        print("no gnuplot, no plot")
-        return
-    lines = ["set terminal svg size 900,360", f"set output '{args.output / 'lp.svg'}'",
-             "set multiplot layout 1,3", "set xlabel 'devices'", "set yrange [0:*]",
+def draw(args, rows):
+    lines = ["set multiplot layout 1,3", "set xlabel 'devices'", "set yrange [0:*]",
              "set key top left", "set xtics 1", "set xrange [1.5:8.5]"]
     for collective in COLLECTIVES:
         parts = []
@@ -58,8 +55,7 @@ def plot(args, rows):
             parts.append(f"{name} using 1:2 with points pt {i + 5} lc {i + 1} title '{backend}'")
             parts.append(f"{name} using 1:3 with lines lc {i + 1} notitle")
         lines += [f"set title '{collective}, ms (lines: predicted)'", "plot " + ", ".join(parts)]
-    subprocess.run(["gnuplot"], input="\n".join(lines), text=True, check=True)
-    print(f"plot: {args.output / 'lp.svg'}")
+    plot(args.output / "lp.svg", "900,360", lines)
 
 
 def main():
@@ -83,11 +79,8 @@ def main():
             rows += [{"collective": collective, "topology": topology, "backend": b, "devices": n,
                       "time_ms": by[b][0], "predicted_ms": by[b][1]}
                      for n, by in times.items() for b in BACKENDS]
-    with open(args.output / "results.csv", "w", newline="") as f:
-        writer = csv.DictWriter(f, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
-    plot(args, rows)
+    write_results(args.output, rows)
+    draw(args, rows)
     return 0
 
 

@@ -9,7 +9,9 @@ import statistics
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from common import ROOT, write_results
+
 OPENMPI = ["mpirun.openmpi"]
 TUNED = OPENMPI + "--mca pml ob1 --mca btl vader,self --mca btl_vader_single_copy_mechanism none " \
     "--mca coll_tuned_use_dynamic_rules 1 --mca coll_tuned_allreduce_algorithm 5 " \
@@ -139,11 +141,7 @@ def main():
             against_peers(args, table, rows)
     if not rows:
         sys.exit(f"no table is called {args.only}")
-    args.output.mkdir(parents=True, exist_ok=True)
-    with open(args.output / "results.csv", "w", newline="") as f:
-        writer = csv.DictWriter(f, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
+    write_results(args.output, rows)
     return 0
 
 

@@ -12,7 +12,9 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
+sys.path.insert(0, str(HERE.parent))
+from common import ROOT, plot, write_results
+
 OFF = ["comm.overlap=no"]
 FIFO = []
 PRIORITY = ["comm.order=priority", "comm.credit_bytes=64K"]
@@ -93,13 +95,9 @@ def rectangles(run):
             yield 0, "comm", max(0, open_at[e["id"]] - begin) / 1e3, (e["ts"] - begin) / 1e3
 
 
-def plot(args, cases):
-    if shutil.which("gnuplot") is None:
-        print("no gnuplot, no plot")
-        return
+def draw(args, cases):
     colours = {"forward": "#4575b4", "backward": "#91bfdb", "comm": "#fc8d59"}
-    lines = ["set terminal svg size 900,560", f"set output '{args.output / 'overlap.svg'}'",
-             "set xlabel 'ms'", "set key outside bottom horizontal", "set style fill solid 0.7",
+    lines = ["set xlabel 'ms'", "set key outside bottom horizontal", "set style fill solid 0.7",
              f"set yrange [-0.6:{2.5 * len(cases):.1f}]",
              "set ytics (" + ", ".join(f"'{name.replace('%', '%%')}' {2.5 * (len(cases) - 1 - i) + 0.5}"
                                        for i, (name, _) in enumerate(cases)) + ")"]
@@ -113,7 +111,7 @@ def plot(args, cases):
         lines.append("EOD")
         parts.append(f"${kind} using 1:2:3:4:5:6 with boxxyerror lc rgb '{colour}' title '{kind}'")
     lines.append("plot " + ", ".join(parts))
-    subprocess.run(["gnuplot"], input="\n".join(lines), text=True, check=True)
+    plot(args.output / "overlap.svg", "900,560", lines)
 
 
 def main():
@@ -158,11 +156,8 @@ def main():
         row("far", case, run)
     second = min(cuts[c].step for c in cuts if c != "merge")
     print(f"merged buckets take {cuts['merge'].step / second:.3f} of the best other cut's time")
-    with open(args.output / "results.csv", "w", newline="") as f:
-        writer = csv.DictWriter(f, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
-    plot(args, [("60 %, no overlap", off), ("60 %, overlap", on), ("150 %, FIFO", long["fifo"]),
+    write_results(args.output, rows)
+    draw(args, [("60 %, no overlap", off), ("60 %, overlap", on), ("150 %, FIFO", long["fifo"]),
                 ("150 %, priority", long["priority"]), ("far, by layer", cuts["layer"]),
                 ("far, merged", cuts["merge"])])
     return 0

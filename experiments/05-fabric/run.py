@@ -8,7 +8,9 @@ import re
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from common import ROOT, write_results
+
 SUBSETS = ("1,4,5,7", "0,1,4,5,7", "0,1,2,3,4,5,6,7")
 COLLECTIVES = ("allreduce", "broadcast")
 BACKENDS = ("treepack", "ring")
@@ -85,10 +87,7 @@ def main():
             if len(both) == 2:
                 factor = [both["treepack"][k] / both["ring"][k] for k in range(2)]
                 print(f"{'':20} treepack / ring: planned {factor[0]:.3f}, measured {factor[1]:.3f}")
-    with open(args.output / "results.csv", "w", newline="") as f:
-        writer = csv.DictWriter(f, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
+    write_results(args.output, rows)
     return 0
 
 
