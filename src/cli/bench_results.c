@@ -12,7 +12,7 @@ static const char header[] = "backend,collective,topology,ranks,bytes,count,type
 struct bench_results {
     FILE *file;
     char *path;
-    bool json;
+    bool json, head_due;
     size_t n_rows;
 };
 
@@ -46,9 +46,13 @@ enum status bench_results_open(const char *path, struct bench_results **out)
     return ST_OK;
 }
 
-void bench_results_head(struct bench_results *r, const struct bench_spec *spec)
+void bench_results_begin(struct bench_results *r)
 {
-    (void)r;
+    r->head_due = true;
+}
+
+static void print_head(const struct bench_spec *spec)
+{
     printf("# backend %s, %s over %d devices of topology %s\n", spec->backend,
            collective_name(spec->collective), spec->topo->n_devices, spec->topo->name);
     printf("# %12s %12s %9s %6s %5s", "size(B)", "count", "type", "redop", "root");
@@ -108,6 +112,10 @@ void bench_results_line(struct bench_results *r, const struct bench_spec *spec,
 {
     bool rooted = spec->collective == COLL_BROADCAST || spec->collective == COLL_REDUCE;
 
+    if (r->head_due) {
+        print_head(spec);
+        r->head_due = false;
+    }
     printf("  %12zu %12zu %9s %6s %5d", spec->n * dtype_bytes(spec->dtype), spec->n,
            dtype_name(spec->dtype),
            collective_has_up(spec->collective) ? redop_name(spec->redop) : "none",

@@ -13,8 +13,8 @@ struct bench_results;
 /* `path` ends in .csv or .json, or is "" for no file. Errors: ST_IO, ST_NOMEM. */
 MUST_CHECK enum status bench_results_open(const char *path, struct bench_results **out);
 
-/* Begin the block of a backend in the table. */
-void bench_results_head(struct bench_results *r, const struct bench_spec *spec);
+/* Begin the block of a backend in the table; its heading comes with the first line. */
+void bench_results_begin(struct bench_results *r);
 
 /* One line: `place[0]` out of place, `place[1]` in place; NULL where it was not measured. */
 void bench_results_line(struct bench_results *r, const struct bench_spec *spec,

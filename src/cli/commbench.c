@@ -113,7 +113,7 @@ static enum status bench_backend(const struct bench_options *o, const struct top
                               .n_iterations = o->n_iterations,
                               .timeout_s = o->timeout_s};
 
-    bench_results_head(results, &spec);
+    bench_results_begin(results);
     for (uint64_t bytes = o->begin; bytes <= o->end; bytes *= o->factor) {
         spec.n = bytes / dtype_bytes(o->dtype);
         TRY(bench_size(o, &spec, results));

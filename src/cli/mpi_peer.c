@@ -206,7 +206,7 @@ static enum status bench(struct peer *p)
     if (st == ST_OK && p->rank == 0) {
         (void)MPI_Get_library_version(version, &n);
         printf("# %.*s\n", (int)strcspn(version, ",\n"), version);
-        bench_results_head(results, &spec);
+        bench_results_begin(results);
     }
     for (uint64_t b = p->o->begin; st == ST_OK && b <= p->o->end; b *= p->o->factor) {
         spec.n = b / dtype_bytes(p->o->dtype);

@@ -110,6 +110,32 @@ Test(commbench, results_are_csv_and_json, .fini = cli_clean)
     cr_assert(text[0] == '[' && strcmp(text + strlen(text) - 2, "]\n") == 0);
 }
 
+Test(commbench, a_block_has_its_heading_with_its_first_line, .fini = cli_clean)
+{
+    struct topo *t;
+    struct bench_results *results;
+    struct bench_result r = {.backend = "ring"};
+    const struct bench_result *place[2] = {&r, NULL};
+    struct bench_spec spec = {.backend = "ring", .collective = COLL_ALLREDUCE, .n = 1024};
+    const char *text;
+
+    cr_assert_not_null(freopen(cli_path("out"), "w", stdout));
+    cr_assert_eq(topo_mesh(2, 1000, 5, &t), ST_OK);
+    spec.topo = t;
+    cr_assert_eq(bench_results_open("", &results), ST_OK);
+    bench_results_begin(results);
+    cr_assert_eq(fflush(stdout), 0);
+    cr_assert_str_empty(cli_read_file("out"), "a heading, and then perhaps no measurement");
+    bench_results_line(results, &spec, place);
+    bench_results_line(results, &spec, place);
+    cr_assert_eq(fflush(stdout), 0);
+    text = cli_read_file("out");
+    cr_assert_eq(cli_count(text, "# backend ring, allreduce over 2 devices"), 1);
+    cr_assert_eq(cli_count(text, "\n"), 4);
+    cr_assert_eq(bench_results_close(results), ST_OK);
+    topo_destroy(t);
+}
+
 Test(commbench, a_place_that_cannot_be_written_is_an_error)
 {
     struct bench_results *results;
