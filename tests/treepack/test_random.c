@@ -247,7 +247,7 @@ static void check_coupled(bool symmetric, int from, int to)
 
     for (int g = from; g < to; g++) {
         struct dice d = {rng_make(13, RNG_TEST, (uint64_t)g), 0};
-        int n_dev = 3 + roll(&d, 4), n_switch = roll(&d, 3);
+        int n_dev = 3 + roll(&d, 6), n_switch = roll(&d, 4);
         struct topo *t = make(&d, symmetric, n_dev, n_switch);
         struct solve_request q = {.kind = SOLVE_ALLREDUCE};
         struct solution s;
@@ -269,12 +269,12 @@ static void check_coupled(bool symmetric, int from, int to)
 
 Test(random_graphs, allreduce_with_switches)
 {
-    check_coupled(true, 0, 100);
+    check_coupled(true, 0, 1000);
 }
 
 Test(random_graphs, allreduce_with_unequal_directions)
 {
-    check_coupled(false, 100, 200);
+    check_coupled(false, 1000, 2000);
 }
 
 static void check_graphs(bool symmetric, int from, int to)
@@ -300,10 +300,10 @@ static void check_graphs(bool symmetric, int from, int to)
 
 Test(random_graphs, symmetric_ones)
 {
-    check_graphs(true, 0, 500);
+    check_graphs(true, 0, 1000);
 }
 
 Test(random_graphs, directed_ones)
 {
-    check_graphs(false, 500, 1000);
+    check_graphs(false, 1000, 2000);
 }
