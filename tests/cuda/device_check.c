@@ -2,10 +2,10 @@
  * usage: device_check cpu|cuda [small]
  * What scripts/gpu-check runs on a device: its memory, streams and kernels against the same kernels
  * as C, all backends over 2 to 8 ranks of one device and of all devices, and how fast its memory
- * moves. One line for
- * each check: <name> ok|FAILED <key>=<value> ... Ends with 1 if one failed, with 77 if there is no
- * such device. `small` leaves out the measurements, for sanitizers.
+ * moves. One line for each check: <name> ok|FAILED <key>=<value> ... Ends with 1 if one failed,
+ * with 77 if there is no such device. `small` leaves out the measurements, for sanitizers.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -182,6 +182,72 @@ static bool check_sgd(struct check *c)
     return report("kernels_sgd", c, 2);
 }
 
+/* --- conversions, and numbers that are not finite --- */
+
+static void try_convert(struct check *c, enum device_dtype half, size_t n)
+{
+    char *wide = device_memory(c, 0, n * sizeof(float));
+    char *narrow = device_memory(c, 0, n * sizeof(uint16_t));
+    struct device_convert down = {.src = wide, .dst = narrow, .n = n, .half = half};
+    struct device_convert up = {.src = narrow, .dst = wide, .n = n, .half = half, .widen = true};
+    float *x = (float *)(void *)c->host;
+
+    for (size_t i = 0; i < n; i++) {
+        x[i] = ((float)i - 700.0f) * 1.001f; /* of more digits than 16 bits hold */
+    }
+    memcpy(c->want, x, n * sizeof *x);
+    move(c, wide, x, n * sizeof *x);
+    expect(c->d->convert(c->set, c->stream, &down), "a conversion");
+    expect(c->d->convert(c->set, c->stream, &up), "a conversion back");
+    move(c, x, wide, n * sizeof *x);
+    for (size_t i = 0; i < n; i++) {
+        float once = ((const float *)(const void *)c->want)[i];
+        c->n_wrong += x[i] != (half == DEVICE_BF16 ? halves_f32_of_bf16(halves_bf16_of_f32(once))
+                                                   : halves_f32_of_f16(halves_f16_of_f32(once)));
+    }
+    c->d->release(c->set, 0, wide);
+    c->d->release(c->set, 0, narrow);
+}
+
+/* With number `bad` infinite; n: none is. */
+static void try_finite(struct check *c, size_t n, size_t bad)
+{
+    char *x = device_memory(c, 0, n * sizeof(float));
+    uint32_t *flag = device_memory(c, 0, sizeof *flag), found;
+    struct device_finite f = {.x = (const float *)(const void *)x, .n = n, .flag = flag};
+
+    fill(c->host, n * sizeof(float), 6, DEVICE_F32);
+    if (bad < n) {
+        ((float *)(void *)c->host)[bad] = INFINITY;
+    }
+    move(c, x, c->host, n * sizeof(float));
+    expect(c->d->finite(c->set, c->stream, &f), "a search");
+    move(c, &found, flag, sizeof found);
+    c->n_wrong += found != (bad < n);
+    expect(c->d->clear(c->set, c->stream, flag, sizeof *flag), "a clearing");
+    move(c, &found, flag, sizeof found);
+    c->n_wrong += found != 0;
+    c->d->release(c->set, 0, x);
+    c->d->release(c->set, 0, flag);
+}
+
+static bool check_numbers(struct check *c)
+{
+    static const size_t sizes[] = {1, 3, 1000, 8191};
+    size_t n_cases = 0;
+
+    c->n_wrong = 0;
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+        try_convert(c, DEVICE_BF16, sizes[k]);
+        try_convert(c, DEVICE_F16, sizes[k]);
+        try_finite(c, sizes[k], sizes[k]);
+        try_finite(c, sizes[k], 0);
+        try_finite(c, sizes[k], sizes[k] - 1);
+        n_cases += 5;
+    }
+    return report("kernels_numbers", c, n_cases);
+}
+
 /* --- collectives --- */
 
 struct run {
@@ -298,13 +364,15 @@ static void try_allreduce(struct check *c, const char *backend, int n_ranks, siz
 static bool check_collectives(const char *name, struct check *c, bool small)
 {
     static const size_t sizes[] = {1, 1000, 100003};
+    const size_t n_sizes = small ? 2 : 3;
     size_t n_cases = 0;
 
     c->n_wrong = 0;
     for (size_t b = 0; planner_at(b) != NULL; b++) {
         for (int p = 2; p <= MAX_RANKS; p += small ? 3 : 1) {
-            for (size_t k = 0; k < (small ? 2 : 3); k++, n_cases++) {
-                try_allreduce(c, planner_at(b)->name, p, sizes[k], (enum way)(n_cases % WAYS));
+            for (size_t k = 0; k < n_sizes; k++, n_cases++) {
+                size_t way = n_cases / n_sizes + k; /* every size takes turns */
+                try_allreduce(c, planner_at(b)->name, p, sizes[k], (enum way)(way % WAYS));
             }
         }
     }
@@ -419,6 +487,7 @@ int main(int argc, char **argv)
     printf("device ok count=%d version=%s\n", n, c.d->version());
     ok = check_folds(&c);
     ok = check_sgd(&c) && ok;
+    ok = check_numbers(&c) && ok;
     ok = check_collectives("collectives", &c, small) && ok;
     ok = check_devices(&c, n, small) && ok;
     if (!small) {
