@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "config/config_find.h"
+#include "base/shipped.h"
 #include "config/config_lines.h"
 #include "config/config_show.h"
 #include "config/config_suggest.h"
@@ -164,9 +164,11 @@ static int handle_key(void *ctx, const char *section, const char *name, const ch
 
 enum status config_read(struct config *cfg, const char *path)
 {
+    static const struct shipped configs = {"config file", "configs", ".ini",
+                                           ", as config.ini of a run"};
     struct reading r = {.cfg = cfg};
     char *file = NULL;
-    enum status st = config_find_file(path, &file);
+    enum status st = shipped_find(&configs, path, &file);
 
     if (st != ST_OK) {
         return st;

@@ -80,8 +80,9 @@ MUST_CHECK enum status topo_read(const char *path, struct topo **out);
 
 /*
  * Read a topology by name or path: an existing file or anything with a '/' is a path, another word
- * the file `topologies/<name>.topo`; "host" is the machine at hand, as hwloc finds it. Errors: as
- * topo_read; ST_UNSUPPORTED for "host" if built without hwloc.
+ * the file `topologies/<name>.topo` here or above the program (base/shipped.h); "host" is the
+ * machine at hand, as hwloc finds it. Errors: as topo_read; ST_UNSUPPORTED for "host" if built
+ * without hwloc.
  */
 MUST_CHECK enum status topo_open(const char *name, struct topo **out);
 

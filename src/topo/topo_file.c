@@ -1,9 +1,11 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/shipped.h"
 #include "topo/topo_import.h"
 #include "topo/topo_text.h"
 
@@ -55,23 +57,14 @@ enum status topo_read(const char *path, struct topo **out)
 
 enum status topo_open(const char *name, struct topo **out)
 {
+    static const struct shipped topologies = {"topology", "topologies", ".topo", ""};
     char *path = NULL;
-    FILE *f = fopen(name, "rb");
     enum status st;
 
-    if (f != NULL || strchr(name, '/') != NULL) {
-        if (f != NULL) {
-            (void)fclose(f);
-        }
-        return topo_read(name, out);
-    }
-    if (strcmp(name, "host") == 0) {
+    if (strcmp(name, "host") == 0 && access(name, F_OK) != 0) {
         return topo_import_hwloc(name, NULL, 0, out);
     }
-    path = mem_printf("topologies/%s.topo", name);
-    if (path == NULL) {
-        return ST_NOMEM;
-    }
+    TRY(shipped_find(&topologies, name, &path));
     st = topo_read(path, out);
     mem_free(path);
     return st;
