@@ -55,6 +55,19 @@ struct graph_result bench_check_loss(struct bench *b, size_t n, bool training, d
 void bench_check_gradients(struct bench *b, size_t n, float scale, size_t samples,
                            double tolerance);
 
+/* Of 3x3, which keeps the size where the stride is 1. */
+struct conv_desc bench_conv3(size_t channels, size_t stride);
+
+/* A residual network with everything that is fused; `c` channels. */
+struct net *bench_residual_net(size_t c, size_t size, double dropout);
+
+/* It without dropout, built for these batches. */
+extern const size_t bench_batches[3];
+struct bench bench_residual(size_t c, size_t size);
+
+/* The gradients, times 0.5, of a step of training on the first `n` samples: out[graph_arena_n] */
+void bench_gradients(struct bench *b, size_t n, uint64_t step, float *out);
+
 /* A number in (-1, 1) that differs by index and stream. */
 float bench_random(uint64_t stream, size_t i);
 

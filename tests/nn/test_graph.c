@@ -6,122 +6,7 @@
 #include "nn/graph_internal.h"
 #include "tests/nn/reference.h"
 
-/* Whole networks: values, arenas, hooks, memory, errors. */
-
-static const size_t batches[] = {6, 5, 1};
-
-static struct conv_desc conv3(size_t channels, size_t stride)
-{
-    return (struct conv_desc){.channels = channels, .kernel = 3, .pad = 1, .stride = stride};
-}
-
-/* A residual network with everything that is fused; `c` channels. */
-static struct net *residual_net(size_t c, size_t size, double dropout)
-{
-    struct net *n;
-    int x, y, z;
-
-    cr_assert_eq(net_create("residual", (struct shape){3, size, size}, &n), ST_OK);
-    x = net_relu(n, net_batch_norm(n, net_conv2d(n, 0, "stem", conv3(c, 1)), "n0"));
-    x = net_max_pool(n, x, (struct pool_desc){.kernel = 3, .stride = 2, .pad = 1});
-    y = net_relu(n, net_batch_norm(n, net_conv2d(n, x, "c1", conv3(c, 1)), "n1"));
-    y = net_batch_norm(n, net_conv2d(n, y, "c2", conv3(c, 1)), "n2");
-    x = net_relu(n, net_add(n, y, x));
-    y = net_relu(n, net_batch_norm(n, net_conv2d(n, x, "c3", conv3(2 * c, 2)), "n3"));
-    y = net_batch_norm(n, net_conv2d(n, y, "c4", conv3(2 * c, 1)), "n4");
-    z = net_conv2d(n, x, "short", (struct conv_desc){.channels = 2 * c, .kernel = 1, .stride = 2});
-    x = net_relu(n, net_add(n, y, net_batch_norm(n, z, "n5")));
-    x = net_dropout(n, net_global_pool(n, x), dropout);
-    x = net_dense(n, x, "fc", 7, true);
-    cr_assert_eq(net_finish(n, x, 7), ST_OK);
-    return n;
-}
-
-static struct bench residual_bench(size_t c, size_t size)
-{
-    struct bench_args args = {.batches = batches, .n_batches = 3};
-
-    return bench_create(residual_net(c, size, 0.0), &args);
-}
-
-Test(graph, residual_net_matches)
-{
-    static const size_t channels[] = {16, 5};
-
-    for (size_t i = 0; i < 2; i++) {
-        struct bench b = residual_bench(channels[i], 9);
-        for (size_t k = 0; k < 3; k++) {
-            bench_check_loss(&b, batches[k], true, 2e-5);
-            bench_check_gradients(&b, batches[k], 1.0f, 10, 5e-3);
-            bench_check_loss(&b, batches[k], false, 2e-5);
-        }
-        bench_destroy(&b);
-        cr_assert_eq(mem_live(), 0);
-    }
-}
-
-/* Channels and tiles enough for Winograd's algorithm. */
-Test(graph, wide_convolutions_match, .timeout = 600)
-{
-    const size_t n[] = {16, 3};
-    struct bench_args args = {.batches = n, .n_batches = 2};
-    struct net *net;
-    struct bench b;
-    int x;
-
-    cr_assert_eq(net_create("wide", (struct shape){3, 7, 8}, &net), ST_OK);
-    x = net_relu(net, net_conv2d(net, 0, "c1", conv3(32, 1)));
-    x = net_relu(net, net_batch_norm(net, net_conv2d(net, x, "c2", conv3(64, 1)), "n2"));
-    x = net_conv2d(net, x, "c3", conv3(32, 1));
-    x = net_dense(net, x, "fc", 5, true);
-    cr_assert_eq(net_finish(net, x, 5), ST_OK);
-    b = bench_create(net, &args);
-    bench_check_loss(&b, 16, true, 2e-5);
-    bench_check_gradients(&b, 16, 1.0f, 4, 5e-3);
-    bench_check_loss(&b, 3, true, 2e-5);
-    bench_check_gradients(&b, 3, 1.0f, 4, 5e-3);
-    bench_destroy(&b);
-}
-
-/* Every algorithm and layout that timing might choose, windows over the border included. */
-Test(graph, every_variant_matches, .timeout = 600)
-{
-    const size_t n[] = {5, 2};
-
-    for (int v = 1; v <= nn_ops_find("cpu")->n_variants; v++) {
-        struct bench_args args = {.batches = n, .n_batches = 2, .forced_variant = v};
-        struct net *net;
-        struct bench b;
-        int x;
-
-        cr_assert_eq(net_create("variants", (struct shape){1, 15, 14}, &net), ST_OK);
-        x = net_conv2d(net, 0, "c1", (struct conv_desc){.channels = 20, .kernel = 5, .bias = true});
-        x = net_max_pool(net, x, (struct pool_desc){.kernel = 2});
-        x = net_relu(net, net_conv2d(net, x, "c2",
-                                     (struct conv_desc){
-                                         .channels = 19, .kernel = 5, .pad = 3, .bias = true}));
-        x = net_conv2d(net, x, "c3", conv3(32, 2));
-        x = net_conv2d(net, x, "c4", conv3(32, 1));
-        x = net_dense(net, x, "fc", 5, true);
-        cr_assert_eq(net_finish(net, x, 5), ST_OK);
-        b = bench_create(net, &args);
-        for (size_t i = 0; i < 2; i++) {
-            bench_check_loss(&b, n[i], true, 2e-5);
-            bench_check_gradients(&b, n[i], 1.0f, 3, 5e-3);
-        }
-        bench_destroy(&b);
-    }
-}
-
-Test(graph, two_threads_match)
-{
-    struct bench_args args = {.batches = batches, .n_batches = 3, .n_threads = 2};
-    struct bench b = bench_create(residual_net(16, 9, 0.0), &args);
-
-    bench_check_loss(&b, 5, true, 2e-5);
-    bench_check_gradients(&b, 5, 1.0f, 6, 5e-3);
-    bench_destroy(&b);
-}
+/* Whole networks: arenas, hooks, repetition, memory, errors. Their values: test_graph_values.c. */
 
 /* --- arenas --- */
 
@@ -130,7 +15,7 @@ Test(graph, export_is_the_inverse_of_import)
     static const size_t channels[] = {16, 5};
 
     for (size_t i = 0; i < 2; i++) {
-        struct bench b = residual_bench(channels[i], 9);
+        struct bench b = bench_residual(channels[i], 9);
         size_t n = net_param_elements(b.net);
         float *back = mem_alloc(n, sizeof *back);
         double sum = 0.0, arena_sum = 0.0;
@@ -151,7 +36,7 @@ Test(graph, export_is_the_inverse_of_import)
 
 Test(graph, init_is_the_nets)
 {
-    struct bench b = residual_bench(5, 9);
+    struct bench b = bench_residual(5, 9);
     size_t n = net_param_elements(b.net), at = 0;
     float *values = mem_alloc(n, sizeof *values);
 
@@ -169,7 +54,7 @@ Test(graph, init_is_the_nets)
 /* Gradients keep the padding at zero too, for SGD must not move it. */
 Test(graph, gradients_keep_padding_zero)
 {
-    struct bench b = residual_bench(5, 9);
+    struct bench b = bench_residual(5, 9);
     size_t n = net_param_elements(b.net);
     float *canonical = mem_alloc(n, sizeof *canonical);
     float *arena = mem_alloc(graph_arena_n(b.graph), sizeof *arena);
@@ -202,7 +87,7 @@ static enum status note(void *ctx, int i)
 
 Test(graph, hooks_come_in_arena_order)
 {
-    struct bench b = residual_bench(16, 9);
+    struct bench b = bench_residual(16, 9);
     struct order forward = {0}, backward = {0};
     struct graph_hooks f = {&forward, note, NULL}, w = {&backward, NULL, note};
     struct graph_result r;
@@ -227,7 +112,7 @@ Test(graph, hooks_come_in_arena_order)
 
 Test(graph, an_error_of_a_hook_ends_the_pass)
 {
-    struct bench b = residual_bench(16, 9);
+    struct bench b = bench_residual(16, 9);
     struct order o = {.fail_at = 4};
     struct graph_hooks f = {&o, note, NULL}, w = {&o, NULL, note};
     struct graph_result r;
@@ -243,27 +128,18 @@ Test(graph, an_error_of_a_hook_ends_the_pass)
 
 /* --- repetition --- */
 
-static void gradients_of(struct bench *b, size_t n, uint64_t step, float *out)
-{
-    struct graph_result r;
-
-    cr_assert_eq(graph_forward(b->graph, b->x, b->labels, n, true, step, NULL, &r), ST_OK);
-    cr_assert_eq(graph_backward(b->graph, 0.5f, NULL), ST_OK);
-    memmove(out, b->grads, graph_arena_n(b->graph) * sizeof *out);
-}
-
 Test(graph, repeats_bitwise_between_batch_sizes_and_replicas)
 {
-    struct bench a = residual_bench(16, 9), b = residual_bench(16, 9);
+    struct bench a = bench_residual(16, 9), b = bench_residual(16, 9);
     size_t bytes = graph_arena_n(a.graph) * sizeof(float);
     float *first = mem_alloc(bytes, 1), *again = mem_alloc(bytes, 1);
 
-    gradients_of(&a, 6, 0, first);
-    gradients_of(&a, 1, 1, again);
+    bench_gradients(&a, 6, 0, first);
+    bench_gradients(&a, 1, 1, again);
     cr_assert_neq(memcmp(first, again, bytes), 0);
-    gradients_of(&a, 6, 2, again);
+    bench_gradients(&a, 6, 2, again);
     cr_assert_arr_eq(first, again, bytes);
-    gradients_of(&b, 6, 0, again);
+    bench_gradients(&b, 6, 0, again);
     cr_assert_arr_eq(first, again, bytes);
     mem_free(first);
     mem_free(again);
@@ -273,18 +149,18 @@ Test(graph, repeats_bitwise_between_batch_sizes_and_replicas)
 
 Test(graph, an_evaluation_between_changes_nothing)
 {
-    struct bench a = residual_bench(16, 9);
+    struct bench a = bench_residual(16, 9);
     size_t bytes = graph_arena_n(a.graph) * sizeof(float);
     float *first = mem_alloc(bytes, 1), *again = mem_alloc(bytes, 1);
     float *state = mem_alloc(graph_state_n(a.graph), sizeof *state);
     struct graph_result r;
 
-    gradients_of(&a, 5, 0, first);
+    bench_gradients(&a, 5, 0, first);
     memcpy(state, graph_state(a.graph), graph_state_n(a.graph) * sizeof *state);
     cr_assert_eq(graph_forward(a.graph, a.x, a.labels, 6, false, 0, NULL, &r), ST_OK);
     cr_assert_arr_eq(state, graph_state(a.graph), graph_state_n(a.graph) * sizeof *state);
     cr_assert_eq(graph_backward(a.graph, 1.0f, NULL), ST_BADARG);
-    gradients_of(&a, 5, 0, again);
+    bench_gradients(&a, 5, 0, again);
     cr_assert_arr_eq(first, again, bytes);
     mem_free(first);
     mem_free(again);
@@ -323,25 +199,6 @@ Test(graph, running_statistics)
         cr_assert_float_eq(graph_state(b.graph)[c], 0.1 * mean, 1e-6);
         cr_assert_float_eq(graph_state(b.graph)[3 + c], 0.9 + 0.1 * var, 1e-6);
     }
-    bench_destroy(&b);
-}
-
-/* Data far from zero must not lose the variance's digits. */
-Test(graph, norm_of_data_with_a_large_mean)
-{
-    const size_t n = 8;
-    struct bench_args args = {.batches = &n, .n_batches = 1};
-    struct net *net;
-    struct bench b;
-
-    cr_assert_eq(net_create("offset", (struct shape){3, 6, 6}, &net), ST_OK);
-    cr_assert_eq(net_finish(net, net_dense(net, net_batch_norm(net, 0, "n"), "d", 2, true), 2),
-                 ST_OK);
-    b = bench_create(net, &args);
-    for (size_t i = 0; i < n * 3 * 36; i++) {
-        b.x[i] = 1000.0f + b.x[i];
-    }
-    bench_check_loss(&b, n, true, 1e-3);
     bench_destroy(&b);
 }
 
@@ -457,7 +314,7 @@ Test(graph, ties_go_to_the_smaller_index)
 Test(graph, labels_out_of_range_are_bad_input)
 {
     static const int32_t bad[] = {-1, 7, INT32_MAX, INT32_MIN};
-    struct bench b = residual_bench(16, 9);
+    struct bench b = bench_residual(16, 9);
     struct graph_result r = {.n = 99};
 
     for (size_t i = 0; i < 4; i++) {
@@ -473,7 +330,7 @@ Test(graph, labels_out_of_range_are_bad_input)
 
 Test(graph, the_first_non_finite_layer_is_named)
 {
-    struct bench b = residual_bench(16, 9);
+    struct bench b = bench_residual(16, 9);
     size_t state_bytes = graph_state_n(b.graph) * sizeof(float);
     float *state = mem_alloc(state_bytes, 1);
     struct graph_result r;
@@ -502,10 +359,10 @@ Test(graph, the_first_non_finite_layer_is_named)
 
 Test(graph, injected_failures_leave_nothing, .timeout = 600)
 {
-    struct net *net = residual_net(16, 9, 0.5);
+    struct net *net = bench_residual_net(16, 9, 0.5);
     struct graph_args args = {.net = net,
                               .ops = nn_ops_find("cpu"),
-                              .batches = batches,
+                              .batches = bench_batches,
                               .n_batches = 3,
                               .training = true,
                               .n_threads = 1};
@@ -527,7 +384,7 @@ Test(graph, injected_failures_leave_nothing, .timeout = 600)
 
 Test(graph, memory_is_accounted_and_shared)
 {
-    struct net *net = residual_net(16, 33, 0.0);
+    struct net *net = bench_residual_net(16, 33, 0.0);
     const size_t n = 8;
     struct graph_args args = {.net = net,
                               .ops = nn_ops_find("cpu"),
@@ -562,7 +419,7 @@ Test(graph, memory_is_accounted_and_shared)
 /* No two buffers that live at the same time may overlap. */
 Test(graph, buffers_that_live_together_do_not_overlap)
 {
-    struct bench b = residual_bench(16, 9);
+    struct bench b = bench_residual(16, 9);
     const struct graph *g = b.graph;
 
     for (int i = 0; i < g->n_buffers; i++) {
@@ -575,101 +432,4 @@ Test(graph, buffers_that_live_together_do_not_overlap)
         }
     }
     bench_destroy(&b);
-}
-
-/* Whether graphs of bf16 can be made here; if not, they must be refused. */
-static bool has_bf16(void)
-{
-    struct net *net = residual_net(16, 9, 0.0);
-    struct graph_args args = {.net = net,
-                              .ops = nn_ops_find("cpu"),
-                              .batches = batches,
-                              .n_batches = 1,
-                              .compute = GRAPH_BF16,
-                              .n_threads = 1};
-    struct graph *g;
-    enum status st = graph_create(&args, &g);
-
-    if (st == ST_OK) {
-        graph_destroy(g);
-    } else {
-        cr_assert_eq(st, ST_UNSUPPORTED);
-    }
-    net_destroy(net);
-    return st == ST_OK;
-}
-
-/* Add up the squares of the errors of all gradients of `b` for `n` samples, and of those of
- * `exact`. */
-static void add_errors(struct bench *b, struct bench *exact, size_t n, double *error, double *size)
-{
-    size_t elements = net_param_elements(b->net);
-    float *want = mem_alloc(elements, sizeof *want), *got = mem_alloc(elements, sizeof *got);
-
-    gradients_of(exact, n, 0, exact->grads);
-    gradients_of(b, n, 0, b->grads);
-    cr_assert_eq(graph_export(exact->graph, exact->grads, want), ST_OK);
-    cr_assert_eq(graph_export(b->graph, b->grads, got), ST_OK);
-    for (size_t i = 0; i < elements; i++) {
-        *error += pow((double)got[i] - (double)want[i], 2.0);
-        *size += pow((double)want[i], 2.0);
-    }
-    mem_free(want);
-    mem_free(got);
-}
-
-Test(graph, bf16_is_close_or_refused)
-{
-    if (!has_bf16()) {
-        cr_skip_test("this processor has no bf16");
-    }
-    for (int v = 0; v <= nn_ops_find("cpu")->n_variants; v++) {
-        struct bench_args args = {
-            .batches = batches, .n_batches = 3, .compute = GRAPH_BF16, .forced_variant = v};
-        struct bench b = bench_create(residual_net(16, 9, 0.0), &args);
-        struct bench exact = residual_bench(16, 9);
-        double error = 0.0, size = 0.0;
-        for (size_t k = 0; k < 3; k++) {
-            bench_check_loss(&b, batches[k], true, 0.05);
-            if (batches[k] > 1) {
-                add_errors(&b, &exact, batches[k], &error, &size);
-            }
-        }
-        cr_assert_lt(sqrt(error / size), 0.08, "variant %d", v);
-        cr_assert_gt(error, 0.0, "bf16 cannot be exact");
-        bench_destroy(&b);
-        bench_destroy(&exact);
-    }
-}
-
-/* Single gradients, for a network in which Winograd's algorithm can take every pass. */
-Test(graph, bf16_gradients_match, .timeout = 600)
-{
-    const size_t n[] = {16, 3};
-
-    if (!has_bf16()) {
-        cr_skip_test("this processor has no bf16");
-    }
-    for (int v = 0; v <= nn_ops_find("cpu")->n_variants; v++) {
-        struct bench_args args = {
-            .batches = n, .n_batches = 2, .compute = GRAPH_BF16, .forced_variant = v};
-        struct net *net;
-        struct bench b;
-        int x;
-
-        cr_assert_eq(net_create("wide", (struct shape){3, 14, 16}, &net), ST_OK);
-        x = net_conv2d(net, 0, "c1",
-                       (struct conv_desc){.channels = 32, .kernel = 7, .pad = 3, .stride = 2});
-        x = net_relu(net, x);
-        x = net_relu(net, net_batch_norm(net, net_conv2d(net, x, "c2", conv3(64, 1)), "n2"));
-        x = net_conv2d(net, x, "c3", conv3(32, 1));
-        x = net_dense(net, x, "fc", 5, true);
-        cr_assert_eq(net_finish(net, x, 5), ST_OK);
-        b = bench_create(net, &args);
-        for (size_t i = 0; i < 2; i++) {
-            bench_check_loss(&b, n[i], true, 0.05);
-            bench_check_gradients(&b, n[i], 1.0f, 4, 0.05);
-        }
-        bench_destroy(&b);
-    }
 }
