@@ -73,12 +73,12 @@ static void transform_row(void *ctx, size_t i)
     struct winograd_at at_d = {apart(w, &w->to), step(&w->to)};
 
     for (size_t chunk = 0; chunk < od_chunks(&w->from); chunk++) {
-        c->w->kern->window_pairs(&windows, c->x + winograd_plane(w, &w->from, row, chunk), at_v,
-                                 c->v + pair * at_v.step + chunk * KERNEL_LANES);
+        w->kern->window_pairs(&windows, c->x + winograd_plane(w, &w->from, row, chunk), at_v,
+                              c->v + pair * at_v.step + chunk * KERNEL_LANES);
     }
     for (size_t chunk = 0; chunk < od_chunks(&w->to); chunk++) {
-        c->w->kern->tile_pairs(&tiles, c->dy + winograd_plane(w, &w->to, row, chunk), at_d,
-                               c->d + pair * at_d.step + chunk * KERNEL_LANES);
+        w->kern->tile_pairs(&tiles, c->dy + winograd_plane(w, &w->to, row, chunk), at_d,
+                            c->d + pair * at_d.step + chunk * KERNEL_LANES);
     }
 }
 
@@ -117,7 +117,7 @@ static void make_part(const struct call *c, size_t part, float *m)
             q.a = c->v + p * apart(w, &w->from) + i;
             q.b = c->d + p * apart(w, &w->to) + o + l;
             q.c = m + p * m_apart() + l;
-            c->w->kern->product(&q);
+            w->kern->product(&q);
         }
     }
     if (c->end == winograd_rows(w)) {

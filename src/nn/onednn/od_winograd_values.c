@@ -110,7 +110,7 @@ static void transform_weights(const struct call *c, size_t panel, uint32_t *u)
         size_t to = 2 * panel + half;
         for (size_t from = 0; from < n_from; from++) {
             size_t block = back ? from * n_to + to : to * n_from + from;
-            (back ? c->w->kern->turned_weights : c->w->kern->weights)(
+            (back ? w->kern->turned_weights : w->kern->weights)(
                 c->weights + block * WINOGRAD_BLOCK, at,
                 u + from * KERNEL_LANES / 2 * WINOGRAD_LANES + half * KERNEL_LANES);
         }
@@ -125,8 +125,8 @@ static void transform_windows(const struct call *c, size_t row, uint16_t *v)
     struct winograd_at at = {v_apart(w), winograd_channels(&w->from)};
 
     for (size_t chunk = 0; chunk < od_chunks(&w->from); chunk++) {
-        c->w->kern->windows(&r, c->from + winograd_plane(w, &w->from, row, chunk), at,
-                            v + chunk * KERNEL_LANES);
+        w->kern->windows(&r, c->from + winograd_plane(w, &w->from, row, chunk), at,
+                         v + chunk * KERNEL_LANES);
     }
 }
 
@@ -149,14 +149,14 @@ static void make_values(const struct call *c, size_t panel, size_t first, size_t
         q.a = v + p * v_apart(w);
         q.b = u + p * u_apart(w);
         q.c = m + p * m_apart(w);
-        c->w->kern->product(&q);
+        w->kern->product(&q);
     }
     for (size_t row = first; row < end; row++) {
         struct winograd_row r = winograd_row(w, &w->to, row, 0);
         const float *from = m + (row - first) * w->tiles * WINOGRAD_LANES;
         for (size_t half = 0; half < q.lanes / KERNEL_LANES; half++) {
-            c->w->kern->tiles(&r, from + half * KERNEL_LANES, at, w->relu,
-                              c->to + winograd_plane(w, &w->to, row, 2 * panel + half));
+            w->kern->tiles(&r, from + half * KERNEL_LANES, at, w->relu,
+                           c->to + winograd_plane(w, &w->to, row, 2 * panel + half));
         }
     }
 }
