@@ -125,6 +125,16 @@ enum status topo_add_link(struct topo *t, const struct topo_link *link)
     return ST_OK;
 }
 
+enum status topo_add_both(struct topo *t, const struct topo_link *link)
+{
+    struct topo_link back = *link;
+
+    back.from = link->to;
+    back.to = link->from;
+    TRY(topo_add_link(t, link));
+    return topo_add_link(t, &back);
+}
+
 int topo_find_link(const struct topo *t, int from, int to)
 {
     int best = -1;

@@ -60,6 +60,9 @@ MUST_CHECK enum status topo_add_vertex(struct topo *t, const char *name, enum to
  * ST_INPUT. */
 MUST_CHECK enum status topo_add_link(struct topo *t, const struct topo_link *link);
 
+/* Add the link and the same one back. Errors: as topo_add_link. */
+MUST_CHECK enum status topo_add_both(struct topo *t, const struct topo_link *link);
+
 /* The link from vertex `from` to vertex `to` (the fastest if there are several kinds), or -1. */
 int topo_find_link(const struct topo *t, int from, int to);
 

@@ -244,16 +244,6 @@ static void read_groups(struct machine *m)
 
 /* --- the topology --- */
 
-static enum status add_both(struct topo *t, struct topo_link l)
-{
-    const int from = l.from;
-
-    TRY(topo_add_link(t, &l));
-    l.from = l.to;
-    l.to = from;
-    return topo_add_link(t, &l);
-}
-
 static enum status add_nvlinks(const struct machine *m, struct topo *t)
 {
     int hub = -1;
@@ -276,7 +266,7 @@ static enum status add_nvlinks(const struct machine *m, struct topo *t)
         l.lanes = g->switch_lanes;
         l.bytes_per_s = g->lane_bytes_per_s * l.lanes;
         if (l.lanes > 0) {
-            TRY(add_both(t, l));
+            TRY(topo_add_both(t, &l));
         }
     }
     return ST_OK;
@@ -284,12 +274,12 @@ static enum status add_nvlinks(const struct machine *m, struct topo *t)
 
 static enum status add_pcie(struct topo *t, const struct gpu *g, int from, int to)
 {
-    return add_both(t, (struct topo_link){.from = from,
-                                          .to = to,
-                                          .bytes_per_s = g->pcie_bytes_per_s,
-                                          .latency_ns = PCIE_NS,
-                                          .lanes = g->pcie_lanes,
-                                          .kind = (char *)"pcie"});
+    return topo_add_both(t, &(struct topo_link){.from = from,
+                                                .to = to,
+                                                .bytes_per_s = g->pcie_bytes_per_s,
+                                                .latency_ns = PCIE_NS,
+                                                .lanes = g->pcie_lanes,
+                                                .kind = (char *)"pcie"});
 }
 
 static bool has_others(const struct machine *m, int i)

@@ -45,7 +45,7 @@ struct walk {
     struct topo *t;
 };
 
-static enum status add_both(struct topo *t, int a, int b, enum level level, int64_t bytes_per_s)
+static enum status link_both(struct topo *t, int a, int b, enum level level, int64_t bytes_per_s)
 {
     struct topo_link l = {.from = a,
                           .to = b,
@@ -54,10 +54,7 @@ static enum status add_both(struct topo *t, int a, int b, enum level level, int6
                           .lanes = 1,
                           .kind = (char *)assumed[level].kind};
 
-    TRY(topo_add_link(t, &l));
-    l.from = b;
-    l.to = a;
-    return topo_add_link(t, &l);
+    return topo_add_both(t, &l);
 }
 
 /* Bandwidth of a NUMA node from its cores, as the firmware tells, or what is assumed. */
@@ -111,7 +108,7 @@ static enum status link_pairs(struct topo *t, const int *vertex, int n)
             enum level level = topo_is_device(t, vertex[i]) || topo_is_device(t, vertex[j])
                                    ? LEVEL_CORE
                                    : LEVEL_SOCKET;
-            TRY(add_both(t, vertex[i], vertex[j], level, assumed[level].gbs * 1000000000));
+            TRY(link_both(t, vertex[i], vertex[j], level, assumed[level].gbs * 1000000000));
         }
     }
     return ST_OK;
@@ -128,7 +125,7 @@ static enum status link_children(const struct walk *w, hwloc_obj_t obj, const in
         enum level here = topo_is_device(w->t, vertex[i]) ? LEVEL_CORE : level;
         int64_t rate = here == LEVEL_MEMORY ? memory_rate(w, obj->memory_first_child)
                                             : assumed[here].gbs * 1000000000;
-        TRY(add_both(w->t, vertex[i], *out, here, rate));
+        TRY(link_both(w->t, vertex[i], *out, here, rate));
     }
     return ST_OK;
 }

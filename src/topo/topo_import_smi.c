@@ -201,16 +201,6 @@ static enum level level_of(const struct matrix *m, int i, int j)
     return strcmp(m->node[i].affinity, m->node[j].affinity) == 0 ? PHB : SYS;
 }
 
-static enum status add_both(struct topo *t, struct topo_link l)
-{
-    int from = l.from;
-
-    TRY(topo_add_link(t, &l));
-    l.from = l.to;
-    l.to = from;
-    return topo_add_link(t, &l);
-}
-
 /*
  * One level of the hierarchy: nodes whose tops are within `level` of each other get a common
  * switch, unless they have one already. top[i] is the vertex that stands for node i so far.
@@ -237,7 +227,7 @@ static enum status add_level(const struct matrix *m, struct topo *t, enum level 
                 (void)snprintf(name, sizeof name, "%s%d", names[level], made++);
                 TRY(topo_add_vertex(t, name, TOPO_SWITCH, &joined));
                 up.to = joined;
-                TRY(add_both(t, up));
+                TRY(topo_add_both(t, &up));
                 for (int k = 0; k < m->n; k++) {
                     top[k] = top[k] == before ? joined : top[k];
                 }
@@ -251,7 +241,7 @@ static enum status add_level(const struct matrix *m, struct topo *t, enum level 
                                        .lanes = 16,
                                        .kind = (char *)"pcie"};
                 int old = top[j];
-                TRY(add_both(t, up));
+                TRY(topo_add_both(t, &up));
                 for (int k = 0; k < m->n; k++) {
                     top[k] = top[k] == old ? joined : top[k];
                 }
@@ -294,7 +284,7 @@ static enum status add_nvlinks(const struct matrix *m, struct topo *t)
             l.bytes_per_s = (int64_t)l.lanes * LANE * 1000000000;
             l.effective_bytes_per_s = l.bytes_per_s / 10 * 8;
             if (l.lanes > 0 && m->node[i].gpu) {
-                TRY(add_both(t, l));
+                TRY(topo_add_both(t, &l));
             }
         }
     }
