@@ -14,7 +14,8 @@ static const struct topo_command commands[] = {
     {"draw", "TOPOLOGY", "draw it, with the trees of a plan, through Graphviz", topo_draw},
     {"import", "FILE", "turn a description by another program into a .topo file or a plan",
      topo_import},
-    {"probe", NULL, "measure the links between the CPU devices at hand", topo_probe},
+    {"probe", NULL, "measure the links between the cores at hand, or ask for those of GPUs",
+     topo_probe},
 };
 
 enum {

@@ -8,7 +8,7 @@
 #include "cli/topo_tool.h"
 
 static const struct args_flag flags[] = {
-    {"topology", "T", "a .topo file or a name in topologies/", NULL, 't'},
+    {"topology", "T", "a .topo file, a name in topologies/, or host", NULL, 't'},
     {"collective", "C", "broadcast, reduce, allreduce, reduce-scatter, allgather", NULL, 'c'},
     {"root", "RANK", "root of broadcast and reduce (0)", NULL, 'r'},
     {"devices", "LIST", "only these devices, by number or name: 0,1,4,5", NULL, 'd'},

@@ -162,8 +162,9 @@ static const struct config_key table[] = {
     {AT(comm, timeout_s), KEY_REAL, "60", 0, 1e6, KEY_OPEN_MIN, .habits = "timeout|comm_timeout",
      .help = "Seconds that a rank waits for another one before all of them stop."},
     {AT(comm, topology), KEY_TEXT, "", .flags = KEY_EMPTY, .habits = "topo|topology_file",
-     .help = "A name in topologies/ or a .topo file; auto: of GPUs, what the driver says; empty, and "
-             "auto of CPU devices: all devices linked through the host's memory."},
+     .help = "A name in topologies/ or a .topo file; host: this machine's cores; auto: of GPUs, what "
+             "the driver says; empty, and auto of CPU devices: all devices linked through the "
+             "host's memory."},
     {AT(comm, plan), KEY_TEXT, "", .flags = KEY_EMPTY, .habits = "plan_file",
      .help = "A plan file to use; empty: the backend makes one."},
     {AT(comm, treepack), KEY_TEXT, "exact",
