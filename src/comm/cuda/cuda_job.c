@@ -13,7 +13,7 @@ _Static_assert((int)DEVICE_SUM == (int)REDOP_SUM && (int)DEVICE_MEAN == (int)RED
 
 /* --- Issuing --- */
 
-/* Where the elements of `chunk` begin in ref `ref`. */
+/* Where element `first` of ref `ref` lies. */
 static void *at(const struct cuda_job *j, size_t ref, size_t first)
 {
     return (void *)(j->bases[ref] + first * dtype_bytes(j->p->spec.dtype));
@@ -144,9 +144,7 @@ static enum status find_stream(struct cuda_job *j, struct cuda_job_streams *stre
     struct cuda_job_stream *grown;
 
     for (size_t i = 0; i < streams->n; i++) {
-        const struct itinerary_stream *k = &streams->all[i].key;
-        if (k->rank == key->rank && k->from == key->from && k->to == key->to &&
-            k->level == key->level) {
+        if (itinerary_same_hop(&streams->all[i].key, key)) {
             *out = streams->all[i].handle;
             return ST_OK;
         }

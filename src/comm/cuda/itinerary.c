@@ -46,6 +46,11 @@ static void maker_fini(struct maker *m)
 
 /* --- Streams --- */
 
+bool itinerary_same_hop(const struct itinerary_stream *a, const struct itinerary_stream *b)
+{
+    return a->rank == b->rank && a->from == b->from && a->to == b->to && a->level == b->level;
+}
+
 static int rank_of(const struct maker *m, const struct program_op *op, int node)
 {
     if (node < m->p->n_ranks) {
@@ -60,9 +65,7 @@ static enum status add_stream(struct maker *m, struct itinerary_stream want, int
     struct itinerary *s = m->s;
 
     for (int i = 1; i < s->n_streams; i++) {
-        const struct itinerary_stream *is = &s->streams[i];
-        if (is->rank == want.rank && is->from == want.from && is->to == want.to &&
-            is->level == want.level) {
+        if (itinerary_same_hop(&s->streams[i], &want)) {
             *out = i;
             return ST_OK;
         }

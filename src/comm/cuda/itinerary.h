@@ -62,4 +62,7 @@ MUST_CHECK enum status itinerary_create(const struct program *p, itinerary_reach
                                         void *ctx, struct itinerary **out);
 void itinerary_destroy(struct itinerary *s); /* takes NULL */
 
+/* Are they for the same hop, on the same device? One stream can then do for both. */
+bool itinerary_same_hop(const struct itinerary_stream *a, const struct itinerary_stream *b);
+
 #endif

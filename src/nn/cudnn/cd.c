@@ -6,13 +6,11 @@
 #include "base/mem.h"
 #include "device/module.h"
 
-#define TEXT_OF(x) #x
-#define TEXT(x) TEXT_OF(x)
+extern MODULE_SHOW const struct module_info espalier_module;
 
 static const char *version(void)
 {
-    return "CUDA " ESPALIER_CUDA_VERSION
-           ", cuDNN " TEXT(CUDNN_MAJOR) "." TEXT(CUDNN_MINOR) "." TEXT(CUDNN_PATCHLEVEL);
+    return espalier_module.built_with;
 }
 
 /* --- errors --- */
@@ -192,7 +190,24 @@ static void gradient(void *lib, const struct value_desc *v, size_t n, const void
     }
 }
 
-/* --- bias --- */
+/* --- weights and bias --- */
+
+size_t cd_weights_bytes(const struct cd *lib, size_t n)
+{
+    return lib->type != CD_F32 ? cd_round(n * sizeof(uint16_t)) : 0;
+}
+
+enum status cd_weights(const struct cd *lib, const struct op_node *node, const struct op_io *io,
+                       size_t n, const void **w)
+{
+    struct cd_args a = {.type = lib->type, .x = io->w[0], .out = io->scratch};
+
+    *w = lib->type != CD_F32 ? io->scratch : (const void *)io->w[0];
+    if (lib->type != CD_F32) {
+        TRY_CUDA(node, cd_launch(lib->stream, CD_KERNEL_narrow, n, &a));
+    }
+    return ST_OK;
+}
 
 size_t cd_sums_bytes(size_t channels)
 {

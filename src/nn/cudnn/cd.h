@@ -64,6 +64,12 @@ static inline struct cd_shape cd_shape_of(const struct value_desc *v)
     return (struct cd_shape){v->shape.c, v->shape.h, v->shape.w};
 }
 
+/* The `n` weights in the type of the computation: narrowed at the beginning of the scratch memory,
+ * which takes so many bytes, or those of the arena. */
+size_t cd_weights_bytes(const struct cd *lib, size_t n);
+MUST_CHECK enum status cd_weights(const struct cd *lib, const struct op_node *node,
+                                  const struct op_io *io, size_t n, const void **w);
+
 /* The sums of gradients of a bias: work space, and dbias[C] from dy, of `n_pixels` pixels. */
 size_t cd_sums_bytes(size_t channels);
 MUST_CHECK enum status cd_bias(const struct cd *lib, const struct op_node *node, const void *dy,

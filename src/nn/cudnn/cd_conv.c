@@ -10,13 +10,17 @@
  * that cuDNN's heuristics propose and that give the same bits every time, the fastest is taken. In
  * 16 bits, weights are narrowed and their gradients widened in scratch memory.
  */
+enum pass {
+    FORWARD,
+    DATA,
+    FILTER,
+    PASSES
+};
+
 struct conv_batch {
     size_t n;
     cudnnTensorDescriptor_t x, y;
-    cudnnConvolutionFwdAlgo_t forward;
-    cudnnConvolutionBwdDataAlgo_t data;
-    cudnnConvolutionBwdFilterAlgo_t filter;
-    size_t forward_bytes, data_bytes, filter_bytes; /* of work space */
+    struct cd_candidate chosen[PASSES];
 };
 
 struct conv {
@@ -100,10 +104,10 @@ static enum status describe(struct conv *c)
     return ST_OK;
 }
 
-/* --- the choice of algorithms --- */
+/* --- the passes --- */
 
-/* What a trial of a pass needs. */
-struct trial {
+/* A convolution of a batch size. Its memory is x, w and y, or their gradients. */
+struct job {
     const struct conv *c;
     const struct conv_batch *b;
 };
@@ -111,7 +115,7 @@ struct trial {
 static cudnnStatus_t run_forward(const void *ctx, int algorithm, void *const m[3], void *work,
                                  size_t bytes)
 {
-    const struct trial *t = ctx;
+    const struct job *t = ctx;
 
     return cudnnConvolutionForward(t->c->lib->dnn, &one, t->b->x, m[0], t->c->w, m[1], t->c->desc,
                                    (cudnnConvolutionFwdAlgo_t)algorithm, work, bytes, &zero,
@@ -121,7 +125,7 @@ static cudnnStatus_t run_forward(const void *ctx, int algorithm, void *const m[3
 static cudnnStatus_t run_data(const void *ctx, int algorithm, void *const m[3], void *work,
                               size_t bytes)
 {
-    const struct trial *t = ctx;
+    const struct job *t = ctx;
 
     return cudnnConvolutionBackwardData(t->c->lib->dnn, &one, t->c->w, m[1], t->b->y, m[2],
                                         t->c->desc, (cudnnConvolutionBwdDataAlgo_t)algorithm, work,
@@ -131,43 +135,54 @@ static cudnnStatus_t run_data(const void *ctx, int algorithm, void *const m[3], 
 static cudnnStatus_t run_filter(const void *ctx, int algorithm, void *const m[3], void *work,
                                 size_t bytes)
 {
-    const struct trial *t = ctx;
+    const struct job *t = ctx;
 
     return cudnnConvolutionBackwardFilter(t->c->lib->dnn, &one, t->b->x, m[0], t->b->y, m[2],
                                           t->c->desc, (cudnnConvolutionBwdFilterAlgo_t)algorithm,
                                           work, bytes, &zero, t->c->w, m[1]);
 }
 
+static const struct {
+    const char *name, *call;
+    cudnnStatus_t (*run)(const void *ctx, int algorithm, void *const memory[3], void *work,
+                         size_t work_bytes);
+} passes[] = {
+    [FORWARD] = {"forward", "cudnnConvolutionForward", run_forward},
+    [DATA] = {"data", "cudnnConvolutionBackwardData", run_data},
+    [FILTER] = {"filter", "cudnnConvolutionBackwardFilter", run_filter},
+};
+
+/* --- the choice of algorithms --- */
+
 /* The fastest of those that succeed, fit and are deterministic. */
-static enum status contest(struct conv *c, const struct conv_batch *b, const struct op_env *env,
-                           const char *pass, struct cd_contest *k, const struct cd_candidate *all,
-                           int n, int *best)
+static enum status contest(struct conv *c, struct conv_batch *b, const struct op_env *env,
+                           enum pass pass, const struct cd_candidate *all, int n)
 {
     static const char *const types[] = {[CD_F32] = "fp32", [CD_BF16] = "bf16", [CD_F16] = "fp16"};
     const struct layer *l = c->node->layer;
     const struct shape *in = &c->in.shape, *out = &c->out.shape;
     const size_t elem = c->lib->type == CD_F32 ? sizeof(float) : sizeof(uint16_t);
-    const struct trial trial = {c, b};
+    const struct job job = {c, b};
+    struct cd_contest k = {.lib = c->lib, .env = env, .run = passes[pass].run, .ctx = &job};
+    int best;
 
     if (n == 0) {
         return cd_fail_dnn(c->node, CUDNN_STATUS_NOT_SUPPORTED,
                            "the choice of a deterministic algorithm");
     }
-    k->lib = c->lib;
-    k->env = env;
-    k->ctx = &trial;
-    k->bytes[0] = value_bytes(&c->in, b->n);
-    k->bytes[1] = c->n_weights * elem;
-    k->bytes[2] = value_bytes(&c->out, b->n);
-    (void)snprintf(k->key, sizeof k->key,
+    k.bytes[0] = value_bytes(&c->in, b->n);
+    k.bytes[1] = c->n_weights * elem;
+    k.bytes[2] = value_bytes(&c->out, b->n);
+    (void)snprintf(k.key, sizeof k.key,
                    "%.60s | cuDNN %zu | %s %s batch %zu | %zux%zux%zu > %zux%zux%zu kernel %zux%zu "
                    "stride %zu pad %zu groups %zu",
-                   c->lib->gpu, cudnnGetVersion(), pass,
+                   c->lib->gpu, cudnnGetVersion(), passes[pass].name,
                    c->lib->tf32 ? "tf32" : types[c->lib->type], b->n, in->c, in->h, in->w, out->c,
                    out->h, out->w, c->kernel_h, c->kernel_w, (size_t)l->u.conv.stride,
                    (size_t)l->u.conv.pad, (size_t)l->u.conv.groups);
-    TRY(cd_contest_best(k, all, n, best));
-    c->work_bytes = all[*best].work_bytes > c->work_bytes ? all[*best].work_bytes : c->work_bytes;
+    TRY(cd_contest_best(&k, all, n, &best));
+    b->chosen[pass] = all[best];
+    c->work_bytes = all[best].work_bytes > c->work_bytes ? all[best].work_bytes : c->work_bytes;
     return ST_OK;
 }
 
@@ -192,8 +207,7 @@ static enum status choose_forward(struct conv *c, struct conv_batch *b, const st
 {
     cudnnConvolutionFwdAlgoPerf_t perf[CD_CANDIDATES];
     struct cd_candidate all[CD_CANDIDATES];
-    struct cd_contest k = {.run = run_forward};
-    int n_perf = 0, n = 0, best;
+    int n_perf = 0, n = 0;
 
     TRY_DNN(c->node, cudnnGetConvolutionForwardAlgorithm_v7(c->lib->dnn, b->x, c->w, c->desc, b->y,
                                                             CD_CANDIDATES, &n_perf, perf));
@@ -201,18 +215,14 @@ static enum status choose_forward(struct conv *c, struct conv_batch *b, const st
                cudnnGetConvolutionForwardWorkspaceSize(c->lib->dnn, b->x, c->w, c->desc, b->y,
                                                        (cudnnConvolutionFwdAlgo_t)all[n].algorithm,
                                                        &all[n].work_bytes));
-    TRY(contest(c, b, env, "forward", &k, all, n, &best));
-    b->forward = (cudnnConvolutionFwdAlgo_t)all[best].algorithm;
-    b->forward_bytes = all[best].work_bytes;
-    return ST_OK;
+    return contest(c, b, env, FORWARD, all, n);
 }
 
 static enum status choose_data(struct conv *c, struct conv_batch *b, const struct op_env *env)
 {
     cudnnConvolutionBwdDataAlgoPerf_t perf[CD_CANDIDATES];
     struct cd_candidate all[CD_CANDIDATES];
-    struct cd_contest k = {.run = run_data};
-    int n_perf = 0, n = 0, best;
+    int n_perf = 0, n = 0;
 
     TRY_DNN(c->node, cudnnGetConvolutionBackwardDataAlgorithm_v7(
                          c->lib->dnn, c->w, b->y, c->desc, b->x, CD_CANDIDATES, &n_perf, perf));
@@ -220,18 +230,14 @@ static enum status choose_data(struct conv *c, struct conv_batch *b, const struc
                cudnnGetConvolutionBackwardDataWorkspaceSize(
                    c->lib->dnn, c->w, b->y, c->desc, b->x,
                    (cudnnConvolutionBwdDataAlgo_t)all[n].algorithm, &all[n].work_bytes));
-    TRY(contest(c, b, env, "data", &k, all, n, &best));
-    b->data = (cudnnConvolutionBwdDataAlgo_t)all[best].algorithm;
-    b->data_bytes = all[best].work_bytes;
-    return ST_OK;
+    return contest(c, b, env, DATA, all, n);
 }
 
 static enum status choose_filter(struct conv *c, struct conv_batch *b, const struct op_env *env)
 {
     cudnnConvolutionBwdFilterAlgoPerf_t perf[CD_CANDIDATES];
     struct cd_candidate all[CD_CANDIDATES];
-    struct cd_contest k = {.run = run_filter};
-    int n_perf = 0, n = 0, best;
+    int n_perf = 0, n = 0;
 
     TRY_DNN(c->node, cudnnGetConvolutionBackwardFilterAlgorithm_v7(
                          c->lib->dnn, b->x, b->y, c->desc, c->w, CD_CANDIDATES, &n_perf, perf));
@@ -239,10 +245,7 @@ static enum status choose_filter(struct conv *c, struct conv_batch *b, const str
                cudnnGetConvolutionBackwardFilterWorkspaceSize(
                    c->lib->dnn, b->x, b->y, c->desc, c->w,
                    (cudnnConvolutionBwdFilterAlgo_t)all[n].algorithm, &all[n].work_bytes));
-    TRY(contest(c, b, env, "filter", &k, all, n, &best));
-    b->filter = (cudnnConvolutionBwdFilterAlgo_t)all[best].algorithm;
-    b->filter_bytes = all[best].work_bytes;
-    return ST_OK;
+    return contest(c, b, env, FILTER, all, n);
 }
 
 static enum status make_batch(struct conv *c, const struct op_env *env, size_t n,
@@ -264,7 +267,7 @@ static enum status make_batch(struct conv *c, const struct op_env *env, size_t n
 /* Parts of the scratch memory. */
 static size_t weights_bytes(const struct conv *c)
 {
-    return c->lib->type != CD_F32 ? cd_round(c->n_weights * sizeof(uint16_t)) : 0;
+    return cd_weights_bytes(c->lib, c->n_weights);
 }
 
 static char *work_of(const struct conv *c, const struct op_io *io)
@@ -311,22 +314,20 @@ static enum status conv_create(void *lib, const struct op_env *env, const struct
     return ST_OK;
 }
 
-/* The weights in the type of the computation. */
-static enum status weights(const struct conv *c, const struct op_io *io, const void **w)
+static enum status run_pass(const struct conv *c, const struct op_io *io, enum pass pass,
+                            void *const memory[3])
 {
-    struct cd_args a = {.type = c->lib->type, .x = io->w[0], .out = io->scratch};
+    const struct conv_batch *b = &c->batches[io->batch];
+    const struct cd_candidate *k = &b->chosen[pass];
+    const struct job job = {c, b};
+    cudnnStatus_t e = passes[pass].run(&job, k->algorithm, memory, work_of(c, io), k->work_bytes);
 
-    *w = c->lib->type != CD_F32 ? io->scratch : (const void *)io->w[0];
-    if (c->lib->type != CD_F32) {
-        TRY_CUDA(c->node, cd_launch(c->lib->stream, CD_KERNEL_narrow, c->n_weights, &a));
-    }
-    return ST_OK;
+    return e == CUDNN_STATUS_SUCCESS ? ST_OK : cd_fail_dnn(c->node, e, passes[pass].call);
 }
 
 static enum status conv_forward(void *op, const struct op_io *io)
 {
     const struct conv *c = op;
-    const struct conv_batch *b = &c->batches[io->batch];
     struct cd_args a = {.type = c->lib->type,
                         .relu = c->node->relu,
                         .out_shape = cd_shape_of(&c->out),
@@ -335,10 +336,8 @@ static enum status conv_forward(void *op, const struct op_io *io)
                         .bias = c->bias ? io->w[1] : NULL};
     const void *w;
 
-    TRY(weights(c, io, &w));
-    TRY_DNN(c->node,
-            cudnnConvolutionForward(c->lib->dnn, &one, b->x, io->x[0], c->w, w, c->desc, b->forward,
-                                    work_of(c, io), b->forward_bytes, &zero, b->y, io->y));
+    TRY(cd_weights(c->lib, c->node, io, c->n_weights, &w));
+    TRY(run_pass(c, io, FORWARD, (void *[]){(void *)io->x[0], (void *)w, io->y}));
     if (c->bias || c->node->relu) {
         TRY_CUDA(c->node,
                  cd_launch(c->lib->stream, CD_KERNEL_sum, io->n * value_elements(&c->out), &a));
@@ -349,14 +348,11 @@ static enum status conv_forward(void *op, const struct op_io *io)
 static enum status conv_backward_weights(void *op, const struct op_io *io)
 {
     const struct conv *c = op;
-    const struct conv_batch *b = &c->batches[io->batch];
     struct cd_args widen = {.type = c->lib->type, .x = io->scratch, .out = io->dw[0]};
     void *dw = c->lib->type != CD_F32 ? io->scratch : (void *)io->dw[0];
     size_t pixels = io->n * c->out.shape.h * c->out.shape.w;
 
-    TRY_DNN(c->node, cudnnConvolutionBackwardFilter(c->lib->dnn, &one, b->x, io->x[0], b->y,
-                                                    io->dy[0], c->desc, b->filter, work_of(c, io),
-                                                    b->filter_bytes, &zero, c->w, dw));
+    TRY(run_pass(c, io, FILTER, (void *[]){(void *)io->x[0], dw, (void *)io->dy[0]}));
     if (c->lib->type != CD_F32) {
         TRY_CUDA(c->node, cd_launch(c->lib->stream, CD_KERNEL_widen, c->n_weights, &widen));
     }
@@ -368,14 +364,10 @@ static enum status conv_backward_weights(void *op, const struct op_io *io)
 static enum status conv_backward(void *op, const struct op_io *io)
 {
     const struct conv *c = op;
-    const struct conv_batch *b = &c->batches[io->batch];
     const void *w;
 
-    TRY(weights(c, io, &w));
-    TRY_DNN(c->node, cudnnConvolutionBackwardData(c->lib->dnn, &one, c->w, w, b->y, io->dy[0],
-                                                  c->desc, b->data, work_of(c, io), b->data_bytes,
-                                                  &zero, b->x, io->dx[0]));
-    return ST_OK;
+    TRY(cd_weights(c->lib, c->node, io, c->n_weights, &w));
+    return run_pass(c, io, DATA, (void *[]){io->dx[0], (void *)w, (void *)io->dy[0]});
 }
 
 /* OIHW to OHWI. */

@@ -52,7 +52,7 @@ static void dense_destroy(void *op)
 
 static size_t weights_bytes(const struct dense *d)
 {
-    return d->lib->type != CD_F32 ? cd_round(d->units * d->k * sizeof(uint16_t)) : 0;
+    return cd_weights_bytes(d->lib, d->units * d->k);
 }
 
 static enum status dense_create(void *lib, const struct op_env *env, const struct op_node *node,
@@ -191,18 +191,6 @@ static struct matrix matrix(const struct dense *d, const void *p, size_t rows, s
     return (struct matrix){p, types[d->lib->type], rows, cols, transposed};
 }
 
-/* The weights in the type of the computation. */
-static enum status weights(const struct dense *d, const struct op_io *io, const void **w)
-{
-    struct cd_args a = {.type = d->lib->type, .x = io->w[0], .out = io->scratch};
-
-    *w = d->lib->type != CD_F32 ? io->scratch : (const void *)io->w[0];
-    if (d->lib->type != CD_F32) {
-        TRY_CUDA(d->node, cd_launch(d->lib->stream, CD_KERNEL_narrow, d->units * d->k, &a));
-    }
-    return ST_OK;
-}
-
 static void *work_of(const struct dense *d, const struct op_io *io)
 {
     return (char *)io->scratch + weights_bytes(d);
@@ -234,7 +222,7 @@ static enum status dense_forward(void *op, const struct op_io *io)
                         .work = work_of(d, io)};
     const void *w;
 
-    TRY(weights(d, io, &w));
+    TRY(cd_weights(d->lib, d->node, io, d->units * d->k, &w));
     p.a = matrix(d, w, d->k, d->units, true);
     TRY(multiply(d, &p, choice_of(d, io, FORWARD)));
     if (d->lib->type != CD_F32 && (d->bias || d->node->relu)) {
@@ -266,7 +254,7 @@ static enum status dense_backward(void *op, const struct op_io *io)
                         .work = work_of(d, io)};
     const void *w;
 
-    TRY(weights(d, io, &w));
+    TRY(cd_weights(d->lib, d->node, io, d->units * d->k, &w));
     p.a = matrix(d, w, d->k, d->units, false);
     return multiply(d, &p, choice_of(d, io, DATA));
 }

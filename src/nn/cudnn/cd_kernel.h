@@ -190,22 +190,46 @@ KERNEL_HOST struct cd_span cd_readers(size_t i, size_t n_out, size_t kernel, siz
     return s;
 }
 
+/* The same in both directions of an image. */
+struct cd_spans {
+    struct cd_span h, w;
+};
+
+KERNEL_HOST struct cd_spans cd_reads(const struct cd_args *a, struct cd_at out)
+{
+    const struct cd_window *p = &a->window;
+    struct cd_spans s;
+
+    s.h = cd_span_of(out.h, a->in_shape.h, p->kernel_h, p->stride, p->pad);
+    s.w = cd_span_of(out.w, a->in_shape.w, p->kernel_w, p->stride, p->pad);
+    return s;
+}
+
+KERNEL_HOST struct cd_spans cd_read_by(const struct cd_args *a, struct cd_at in)
+{
+    const struct cd_window *p = &a->window;
+    struct cd_spans s;
+
+    s.h = cd_readers(in.h, a->out_shape.h, p->kernel_h, p->stride, p->pad);
+    s.w = cd_readers(in.w, a->out_shape.w, p->kernel_w, p->stride, p->pad);
+    return s;
+}
+
 /* The largest, and which element of the window it is, for backward; the first of equals. */
 KERNEL void cd_max_pool(const struct cd_args *a, size_t i)
 {
-    const struct cd_window *p = &a->window;
-    struct cd_at at = cd_split(i, &a->out_shape), in = at;
-    struct cd_span v = cd_span_of(at.h, a->in_shape.h, p->kernel_h, p->stride, p->pad);
-    struct cd_span u = cd_span_of(at.w, a->in_shape.w, p->kernel_w, p->stride, p->pad);
+    struct cd_at in = cd_split(i, &a->out_shape);
+    struct cd_spans s = cd_reads(a, in);
     float best = -INFINITY;
     size_t which = 0;
 
-    for (in.h = v.from; in.h < v.to; in.h++) {
-        for (in.w = u.from; in.w < u.to; in.w++) {
+    for (in.h = s.h.from; in.h < s.h.to; in.h++) {
+        for (in.w = s.w.from; in.w < s.w.to; in.w++) {
             float x = cd_get(a->type, a->x, cd_join(in, &a->in_shape));
             if (x > best || x != x) {
                 best = x;
-                which = (in.h - v.from + v.skipped) * p->kernel_w + in.w - u.from + u.skipped;
+                which = (in.h - s.h.from + s.h.skipped) * a->window.kernel_w + in.w - s.w.from +
+                        s.w.skipped;
             }
         }
     }
@@ -217,12 +241,11 @@ KERNEL void cd_max_pool_gradient(const struct cd_args *a, size_t i)
 {
     const struct cd_window *p = &a->window;
     struct cd_at at = cd_split(i, &a->in_shape), o = at;
-    struct cd_span v = cd_readers(at.h, a->out_shape.h, p->kernel_h, p->stride, p->pad);
-    struct cd_span u = cd_readers(at.w, a->out_shape.w, p->kernel_w, p->stride, p->pad);
+    struct cd_spans s = cd_read_by(a, at);
     float sum = 0.0f;
 
-    for (o.h = v.from; o.h < v.to; o.h++) {
-        for (o.w = u.from; o.w < u.to; o.w++) {
+    for (o.h = s.h.from; o.h < s.h.to; o.h++) {
+        for (o.w = s.w.from; o.w < s.w.to; o.w++) {
             size_t j = cd_join(o, &a->out_shape);
             size_t which =
                 (at.h + p->pad - o.h * p->stride) * p->kernel_w + at.w + p->pad - o.w * p->stride;
@@ -232,41 +255,35 @@ KERNEL void cd_max_pool_gradient(const struct cd_args *a, size_t i)
     cd_put(a->type, a->out, i, sum);
 }
 
-KERNEL_HOST size_t cd_avg_count(const struct cd_window *p, struct cd_span v, struct cd_span u)
+KERNEL_HOST size_t cd_avg_count(const struct cd_window *p, struct cd_spans s)
 {
-    return p->count_padding ? v.padded * u.padded : (v.to - v.from) * (u.to - u.from);
+    return p->count_padding ? s.h.padded * s.w.padded : (s.h.to - s.h.from) * (s.w.to - s.w.from);
 }
 
 KERNEL void cd_avg_pool(const struct cd_args *a, size_t i)
 {
-    const struct cd_window *p = &a->window;
-    struct cd_at at = cd_split(i, &a->out_shape), in = at;
-    struct cd_span v = cd_span_of(at.h, a->in_shape.h, p->kernel_h, p->stride, p->pad);
-    struct cd_span u = cd_span_of(at.w, a->in_shape.w, p->kernel_w, p->stride, p->pad);
+    struct cd_at in = cd_split(i, &a->out_shape);
+    struct cd_spans s = cd_reads(a, in);
     float sum = 0.0f;
 
-    for (in.h = v.from; in.h < v.to; in.h++) {
-        for (in.w = u.from; in.w < u.to; in.w++) {
+    for (in.h = s.h.from; in.h < s.h.to; in.h++) {
+        for (in.w = s.w.from; in.w < s.w.to; in.w++) {
             sum += cd_get(a->type, a->x, cd_join(in, &a->in_shape));
         }
     }
-    cd_put(a->type, a->out, i, sum / (float)cd_avg_count(p, v, u));
+    cd_put(a->type, a->out, i, sum / (float)cd_avg_count(&a->window, s));
 }
 
 KERNEL void cd_avg_pool_gradient(const struct cd_args *a, size_t i)
 {
-    const struct cd_window *p = &a->window;
-    struct cd_at at = cd_split(i, &a->in_shape), o = at;
-    struct cd_span v = cd_readers(at.h, a->out_shape.h, p->kernel_h, p->stride, p->pad);
-    struct cd_span u = cd_readers(at.w, a->out_shape.w, p->kernel_w, p->stride, p->pad);
+    struct cd_at o = cd_split(i, &a->in_shape);
+    struct cd_spans s = cd_read_by(a, o);
     float sum = 0.0f;
 
-    for (o.h = v.from; o.h < v.to; o.h++) {
-        for (o.w = u.from; o.w < u.to; o.w++) {
-            struct cd_span ov = cd_span_of(o.h, a->in_shape.h, p->kernel_h, p->stride, p->pad);
-            struct cd_span ou = cd_span_of(o.w, a->in_shape.w, p->kernel_w, p->stride, p->pad);
-            sum +=
-                cd_get(a->type, a->dy, cd_join(o, &a->out_shape)) / (float)cd_avg_count(p, ov, ou);
+    for (o.h = s.h.from; o.h < s.h.to; o.h++) {
+        for (o.w = s.w.from; o.w < s.w.to; o.w++) {
+            float dy = cd_get(a->type, a->dy, cd_join(o, &a->out_shape));
+            sum += dy / (float)cd_avg_count(&a->window, cd_reads(a, o));
         }
     }
     cd_put(a->type, a->out, i, sum);
