@@ -4,6 +4,7 @@ import argparse
 import collections
 import csv
 import json
+import math
 import pathlib
 import re
 import shutil
@@ -39,6 +40,8 @@ class Run:
             command += ["--set", s]
         text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
         self.comm = float(re.search(r"predicted +([0-9.e+-]+) ms", text).group(1))
+        if CUTS["merge"][-1] in settings:
+            self.comm = math.nan  # that was predicted before merging
         self.read_steps(out / "steps.csv", first)
         self.read_trace(trace)
 
@@ -66,14 +69,32 @@ class Run:
             (v["e"] - v["b"]) / 1e3 for i, v in flights.items() if f"b{last}s" in i)
 
 
-def best(args, name, scale, cases):
-    """Runs of all cases in turn, `--repeats` times; of each case the one with the least step time,
-    which other programs have disturbed least."""
+def in_turn(args, name, scale, cases):
+    """Runs of all cases in turn, `--rounds` times."""
     runs = collections.defaultdict(list)
-    for k in range(args.repeats):
+    for k in range(args.rounds):
         for case, settings in cases.items():
             runs[case].append(Run(args, f"{name}-{case}-{k}", scale, settings))
-    return {case: min(r, key=lambda x: x.step) for case, r in runs.items()}
+    return runs
+
+
+def median(runs, key):
+    return statistics.median(getattr(r, key) for r in runs)
+
+
+def typical(runs):
+    """The run whose steps took the median time."""
+    return sorted(runs, key=lambda r: r.step)[len(runs) // 2]
+
+
+def share_hidden(off, on):
+    """What overlap saves of what it can save: all but the last bucket."""
+    can = on.backward + on.comm - max(on.backward, on.comm) - on.last
+    return (off.step - on.step) / can
+
+
+def told(values):
+    return f"{statistics.median(values):.3f} ({min(values):.3f} to {max(values):.3f})"
 
 
 def rectangles(run):
@@ -117,49 +138,51 @@ def draw(args, cases):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=30)
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--train", type=pathlib.Path, default=ROOT / "build/release/bin/train")
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / "runs/04-overlap")
     args = parser.parse_args()
     args.output.mkdir(parents=True, exist_ok=True)
 
-    alone = best(args, "alone", 1, {"off": OFF})["off"]
-    print(f"backward {alone.backward:.1f} ms; all sums at full speed {alone.comm:.3f} ms")
+    alone = in_turn(args, "alone", 1, {"off": OFF})["off"]
+    backward, comm = median(alone, "backward"), alone[0].comm
+    print(f"backward {backward:.1f} ms; all sums at full speed {comm:.3f} ms")
     rows = []
 
-    def row(part, case, run):
-        rows.append({"communication": part, "case": case, "step_ms": f"{run.step:.2f}",
-                     "backward_ms": f"{run.backward:.2f}", "comm_ms": f"{run.comm:.2f}",
-                     "hidden_ms": f"{run.hidden:.2f}", "exposed_ms": f"{run.exposed:.2f}"})
-        print("{communication:>5} {case:9} step {step_ms:>7} ms, backward {backward_ms:>6}, "
-              "communication {comm_ms:>6}, hidden {hidden_ms:>6}, exposed {exposed_ms:>6}".format(**rows[-1]))
+    def measure(part, name, scale, cases):
+        runs = in_turn(args, name, scale, cases)
+        for case, r in runs.items():
+            row = {"communication": part, "case": case}
+            for key in ("step", "backward", "comm", "hidden", "exposed"):
+                row[f"{key}_ms"] = f"{median(r, key):.2f}"
+            row["step_min_ms"] = f"{min(x.step for x in r):.2f}"
+            row["step_max_ms"] = f"{max(x.step for x in r):.2f}"
+            rows.append(row)
+            print("{communication:>5} {case:9} step {step_ms:>7} ms ({step_min_ms} to {step_max_ms}), "
+                  "backward {backward_ms:>6}, communication {comm_ms:>6}, hidden {hidden_ms:>6}, "
+                  "exposed {exposed_ms:>6}".format(**row))
+        return runs
 
-    short = best(args, "60", 0.6 * alone.backward / alone.comm, {"off": OFF, "on": FIFO})
-    for case, run in short.items():
-        row("60 %", case, run)
-    off, on = short["off"], short["on"]
-    can = on.backward + on.comm - max(on.backward, on.comm) - on.last
-    gain = (off.step - on.step) / can
-    print(f"overlap hides {off.step - on.step:.1f} of {can:.1f} ms that can be hidden "
-          f"(all but the last bucket, {on.last:.2f} ms): {100 * gain:.1f} %")
+    short = measure("60 %", "60", 0.6 * backward / comm, {"off": OFF, "on": FIFO})
+    gains = [share_hidden(off, on) for off, on in zip(short["off"], short["on"])]
+    print(f"overlap saves {told(gains)} of what can be hidden, all but the last bucket "
+          f"({median(short['on'], 'last'):.2f} ms)")
 
-    long = best(args, "150", 1.5 * alone.backward / alone.comm,
-                {"off": OFF, "fifo": FIFO, "priority": PRIORITY})
-    for case, run in long.items():
-        row("150 %", case, run)
-    print(f"priority with credit takes {long['priority'].step / long['fifo'].step:.3f} of FIFO's time")
+    long = measure("150 %", "150", 1.5 * backward / comm,
+                   {"off": OFF, "fifo": FIFO, "priority": PRIORITY})
+    ratios = [p.step / f.step for p, f in zip(long["priority"], long["fifo"])]
+    print(f"priority with credit takes {told(ratios)} of FIFO's time")
 
-    scale = alone.backward / Run(args, "alone-one", 1, CUTS["one"]).comm
-    cuts = best(args, "far", scale, CUTS)
-    cuts["merge"].comm = float("nan")  # what was predicted is before the merging
-    for case, run in cuts.items():
-        row("far", case, run)
-    second = min(cuts[c].step for c in cuts if c != "merge")
-    print(f"merged buckets take {cuts['merge'].step / second:.3f} of the best other cut's time")
+    scale = backward / Run(args, "alone-one", 1, CUTS["one"]).comm
+    cuts = measure("far", "far", scale, CUTS)
+    merged = cuts.pop("merge")
+    ratios = [m.step / min(c[k].step for c in cuts.values()) for k, m in enumerate(merged)]
+    print(f"merged buckets take {told(ratios)} of the best other cut's time")
     write_results(args.output, rows)
-    draw(args, [("60 %, no overlap", off), ("60 %, overlap", on), ("150 %, FIFO", long["fifo"]),
-                ("150 %, priority", long["priority"]), ("far, by layer", cuts["layer"]),
-                ("far, merged", cuts["merge"])])
+    draw(args, [("60 %, no overlap", typical(short["off"])), ("60 %, overlap", typical(short["on"])),
+                ("150 %, FIFO", typical(long["fifo"])),
+                ("150 %, priority", typical(long["priority"])),
+                ("far, by layer", typical(cuts["layer"])), ("far, merged", typical(merged))])
     return 0
 
 

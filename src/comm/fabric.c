@@ -8,6 +8,7 @@
 
 enum kind {
     LINK_FREE,
+    READY,
     LEFT,
     REACHED, /* the next link of its path */
     ARRIVED,
@@ -70,21 +71,13 @@ void fabric_post(struct fabric *f, const struct fabric_message *m, int64_t when_
 
     assert(slot != FABRIC_NONE);
     f->unused = s->next;
-    f->now_ps = when_ps > f->now_ps ? when_ps : f->now_ps;
     (void)program_chunk(m->program, m->tree, m->chunk, &n);
     *s = (struct fabric_slot){.m = *m,
                               .op = &m->program->ops[m->program->trees[m->tree].op + m->op],
                               .bytes = n * dtype_bytes(m->program->spec.dtype),
-                              .number = f->n_posted++,
                               .next = FABRIC_NONE,
                               .with = FABRIC_NONE};
-    if (s->op->path == NULL || s->op->path->n == 0) {
-        f->in_flight += s->bytes;
-        expect(f, f->now_ps, LEFT, slot);
-        expect(f, f->now_ps, ARRIVED, slot);
-    } else {
-        fabric_wait(f, slot);
-    }
+    expect(f, when_ps > f->now_ps ? when_ps : f->now_ps, READY, slot);
 }
 
 /* --- Serving --- */
@@ -218,18 +211,38 @@ static bool serve_all(struct fabric *f)
 
 /* --- Events --- */
 
+/* The message may set out. */
+static void begin(struct fabric *f, int slot)
+{
+    struct fabric_slot *s = &f->slots[slot];
+
+    s->number = f->n_begun++;
+    if (s->op->path == NULL || s->op->path->n == 0) {
+        f->in_flight += s->bytes;
+        expect(f, f->now_ps, LEFT, slot);
+        expect(f, f->now_ps, ARRIVED, slot);
+    } else {
+        fabric_wait(f, slot);
+    }
+}
+
 /* Something happens now; true if it concerns the caller. */
 static bool happen(struct fabric *f, struct agenda_entry e, struct fabric_event *out)
 {
     struct fabric_slot *s;
 
-    if (e.kind == LINK_FREE) {
+    switch (e.kind) {
+    case LINK_FREE:
         fabric_look_at(f, (int)e.what);
         return false;
-    }
-    if (e.kind == REACHED) {
+    case READY:
+        begin(f, (int)e.what);
+        return false;
+    case REACHED:
         fabric_wait(f, (int)e.what);
         return false;
+    default:
+        break;
     }
     s = &f->slots[e.what];
     *out = (struct fabric_event){e.when, e.kind == ARRIVED, s->m};

@@ -54,10 +54,7 @@ MUST_CHECK enum status fabric_create(const struct fabric_model *m, size_t n_mess
                                      struct fabric **out);
 void fabric_destroy(struct fabric *f); /* takes NULL */
 
-/*
- * The message is ready at `when_ps`, or at the time of the latest event if that is later; there
- * must be no event before `when_ps` any more.
- */
+/* The message is ready at `when_ps`, or at the time of the latest event if that is later. */
 void fabric_post(struct fabric *f, const struct fabric_message *m, int64_t when_ps);
 
 /*
@@ -68,8 +65,7 @@ void fabric_post(struct fabric *f, const struct fabric_message *m, int64_t when_
 bool fabric_next(struct fabric *f, int64_t until_ps, struct fabric_event *out);
 
 /* When to call fabric_next again, if nothing is posted meanwhile; false if there is nothing to
- * come.
- */
+ * come. */
 bool fabric_when(const struct fabric *f, int64_t *when_ps);
 
 #endif

@@ -14,7 +14,7 @@ struct fabric_slot {
     struct fabric_message m;
     const struct program_op *op;
     size_t bytes;    /* of all that go as one */
-    uint64_t number; /* in the order of posts */
+    uint64_t number; /* in the order in which they became ready */
     int64_t tail_ps; /* when the last byte is through the latest link */
     int hop;         /* the link of its path that it waits for */
     int child, next; /* in the heap of a link; the next unused slot */
@@ -36,7 +36,7 @@ struct fabric {
     bool look; /* has anything changed since that was looked at? */
     struct fabric_slot *slots;
     int unused;
-    uint64_t n_posted;
+    uint64_t n_begun;
     size_t in_flight; /* bytes */
     struct agenda agenda;
 };

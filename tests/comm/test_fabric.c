@@ -154,6 +154,28 @@ Test(fabric, start_ups_and_sums_keep_the_link_and_all_is_scaled)
     bed_fini(&b);
 }
 
+/* Whoever posts may have been late for both. */
+Test(fabric, messages_are_served_when_they_are_ready_in_whatever_order_they_are_posted)
+{
+    struct bed b = bed_of(wires(2, 0, pair, 2), "lp", COLL_BROADCAST, 4000, 4000,
+                          (struct fabric_model){.scale = 1});
+
+    post(&b, 0, 0, 0, 0, 6 * US); /* the turn matters only to those that wait together */
+    post(&b, 2, 0, 0, 0, 1 * US);
+    post(&b, 1, 0, 0, 0, 2 * US);
+    expect(&b, false, 2, 0, 0, 5 * US);
+    expect(&b, false, 1, 0, 0, 9 * US);
+    expect(&b, true, 2, 0, 0, 10 * US);
+    expect(&b, false, 0, 0, 0, 13 * US);
+    expect(&b, true, 1, 0, 0, 14 * US);
+    expect(&b, true, 0, 0, 0, 18 * US);
+    post(&b, 0, 0, 0, 0, 0); /* the past is over */
+    expect(&b, false, 0, 0, 0, 22 * US);
+    expect(&b, true, 0, 0, 0, 27 * US);
+    expect_nothing(&b);
+    bed_fini(&b);
+}
+
 Test(fabric, the_two_directions_of_a_link_are_separate)
 {
     struct bed b = bed_of(wires(2, 0, pair, 2), "lp", COLL_ALLREDUCE, 8000, 4000,

@@ -40,7 +40,7 @@ static void order(const struct engine *e)
 /* This rank has other things to do: leave what is ready to one that sleeps. */
 static void pass_on(struct engine *e)
 {
-    if (atomic_load(&e->sleepers) > 0 && engine_run_has(e)) {
+    if (e->fabric == NULL && atomic_load(&e->sleepers) > 0 && engine_run_has(e)) {
         engine_run_wake(e, 1);
     }
 }
@@ -145,6 +145,8 @@ enum status engine_create(const struct engine_options *options, const struct eng
     e->timed = e->opt.timed || e->opt.fabric != NULL;
     e->timeout_ns = timeout_s < 1e9 ? (int64_t)(timeout_s * 1e9) : INT64_C(1000000000000000000);
     atomic_init(&e->starting, 0);
+    atomic_init(&e->waiting, 0);
+    atomic_init(&e->napping, false);
     atomic_init(&e->sleepers, 0);
     atomic_init(&e->failed, ST_OK);
     atomic_init(&e->stop, false);
@@ -279,6 +281,10 @@ static void sleep_rank(struct engine *e, const struct job *j, int rank, int64_t 
     unsigned ticket;
 
     atomic_fetch_add(&e->sleepers, 1);
+    atomic_fetch_add(&e->waiting, 1);
+    if (atomic_load(&e->napping)) {
+        (void)gate_wake(&e->gates[e->opt.n_ranks]);
+    }
     ticket = gate_prepare(gate);
     order(e);
     if (engine_run_done(j, rank) || atomic_load(&e->failed) != ST_OK ||
@@ -287,6 +293,7 @@ static void sleep_rank(struct engine *e, const struct job *j, int rank, int64_t 
     } else {
         gate_sleep(gate, ticket, ns);
     }
+    atomic_fetch_sub(&e->waiting, 1);
     atomic_fetch_sub(&e->sleepers, 1);
 }
 

@@ -6,7 +6,9 @@ void engine_run_wake(struct engine *e, size_t n)
     int left = e->n_cores - 1;
 
     if (e->fabric != NULL) { /* its thread alone moves bytes, on whatever core */
-        (void)gate_wake(&e->gates[e->opt.n_ranks]);
+        if (!atomic_load(&e->napping)) {
+            (void)gate_wake(&e->gates[e->opt.n_ranks]);
+        }
         return;
     }
     for (int i = e->opt.n_ranks + e->opt.n_workers - 1;

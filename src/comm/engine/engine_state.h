@@ -35,6 +35,8 @@ struct engine {
     int64_t timeout_ns;
     struct fabric *fabric; /* NULL: the speed of memory */
     atomic_int starting;   /* ranks that are making operations ready for it, all at one time */
+    atomic_int waiting;    /* ranks that sleep until it has served them */
+    atomic_bool napping;   /* its thread sleeps beyond the next event */
     int64_t origin_ns;     /* of its time */
     _Alignas(64) atomic_int sleepers;
     _Alignas(64) atomic_int failed; /* enum status */
