@@ -2,12 +2,12 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "comm/plan_json.h"
 #include "grid.h"
+#include "tests/caught.h"
 
 /* --- A communicator with its arenas --- */
 
@@ -283,22 +283,14 @@ static enum status late(struct rank *r)
     return comm_wait(r->w->comm, r->rank, 0);
 }
 
-/* Run `body` with stderr in a file and read it back. */
+/* Run `body` with what it writes to stderr in `text`. */
 static void run_logged(struct world *w, struct rank *ranks, enum status (*body)(struct rank *),
                        char *text, size_t size)
 {
-    FILE *f = tmpfile();
-    int saved = dup(STDERR_FILENO);
-    ssize_t n;
+    struct caught c = caught_begin(STDERR_FILENO);
 
-    cr_assert(f != NULL && saved >= 0 && dup2(fileno(f), STDERR_FILENO) >= 0);
     run_ranks(w, ranks, 1, body);
-    cr_assert_geq(dup2(saved, STDERR_FILENO), 0);
-    close(saved);
-    n = pread(fileno(f), text, size - 1, 0);
-    cr_assert_geq(n, 0);
-    text[n] = '\0';
-    fclose(f);
+    caught_end(c, text, size);
 }
 
 Test(comm, a_rank_that_does_not_come_is_named_on_time)

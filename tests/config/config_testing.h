@@ -11,6 +11,11 @@
 
 #include "config/config.h"
 #include "config/config_table.h"
+#include "tests/caught.h"
+
+enum {
+    TESTING_MESSAGES_BYTES = 1 << 14
+};
 
 /* The path of this process's scratch config file. */
 static inline const char *testing_path(void)
@@ -33,7 +38,7 @@ static inline void testing_write_file(const void *text, size_t n)
 /* The messages of the last testing_read_bytes. */
 static inline char *testing_messages(void)
 {
-    static char text[16384];
+    static char text[TESTING_MESSAGES_BYTES];
 
     return text;
 }
@@ -61,20 +66,10 @@ static inline size_t testing_n_messages(void)
 /* Run `work` with stderr caught in testing_messages. */
 static inline enum status testing_catch(enum status (*work)(void *), void *ctx)
 {
-    FILE *f = tmpfile();
-    int saved = dup(STDERR_FILENO);
-    enum status st;
-    size_t n;
+    struct caught c = caught_begin(STDERR_FILENO);
+    enum status st = work(ctx);
 
-    cr_assert(f != NULL && saved >= 0);
-    (void)dup2(fileno(f), STDERR_FILENO);
-    st = work(ctx);
-    (void)dup2(saved, STDERR_FILENO);
-    (void)close(saved);
-    rewind(f);
-    n = fread(testing_messages(), 1, 16383, f);
-    testing_messages()[n] = '\0';
-    (void)fclose(f);
+    caught_end(c, testing_messages(), TESTING_MESSAGES_BYTES);
     return st;
 }
 

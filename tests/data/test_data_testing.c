@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include "base/mem.h"
 #include "data/dataset.h"
+#include "tests/caught.h"
 
 enum {
     SIDE = 8,
@@ -141,21 +141,10 @@ struct config_data testing_config(const char *dataset)
 
 enum status testing_open(const struct config_data *cfg, enum data_split split, struct dataset **out)
 {
-    FILE *kept = tmpfile();
-    int before = dup(STDERR_FILENO);
-    enum status st;
-    size_t n;
+    struct caught c = caught_begin(STDERR_FILENO);
+    enum status st = dataset_open(cfg, split, 1, out);
 
-    cr_assert(kept != NULL && before >= 0);
-    (void)fflush(stderr);
-    (void)dup2(fileno(kept), STDERR_FILENO);
-    st = dataset_open(cfg, split, 1, out);
-    (void)dup2(before, STDERR_FILENO);
-    close(before);
-    rewind(kept);
-    n = fread(message, 1, sizeof message - 1, kept);
-    message[n] = '\0';
-    (void)fclose(kept);
+    caught_end(c, message, sizeof message);
     return st;
 }
 

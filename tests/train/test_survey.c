@@ -1,6 +1,7 @@
 /* What the first steps find out, and that it changes no result. */
 #include "fixture.h"
 
+#include "tests/caught.h"
 #include "train/state.h"
 
 TestSuite(survey, .init = scratch_make, .fini = scratch_remove);
@@ -8,21 +9,13 @@ TestSuite(survey, .init = scratch_make, .fini = scratch_remove);
 /* Run with what it prints kept in `*text`. */
 static struct outcome run_printed(const char *const *more, char **text)
 {
-    char path[128];
-    struct outcome o;
-    int old = dup(STDOUT_FILENO), f;
+    struct caught c = caught_begin(STDOUT_FILENO);
+    struct outcome o = run_ok(more);
+    const size_t n_bytes = 1 << 16;
 
-    (void)snprintf(path, sizeof path, "%s/out", scratch);
-    f = open(path, O_CREAT | O_TRUNC | O_WRONLY, 0666);
-    cr_assert(old >= 0 && f >= 0);
-    (void)fflush(stdout);
-    (void)dup2(f, STDOUT_FILENO);
-    o = run_ok(more);
-    (void)fflush(stdout);
-    (void)dup2(old, STDOUT_FILENO);
-    (void)close(old);
-    (void)close(f);
-    *text = slurp("out");
+    *text = malloc(n_bytes);
+    cr_assert_not_null(*text);
+    caught_end(c, *text, n_bytes);
     return o;
 }
 
