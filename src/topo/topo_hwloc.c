@@ -175,7 +175,8 @@ static enum status load(hwloc_topology_t machine, const char *path, const char *
         return log_fail(ST_INPUT, "%s:1: not hwloc's XML of a machine", path);
     }
     if (hwloc_topology_load(machine) != 0) {
-        return log_fail(ST_INPUT, "%s: hwloc cannot read the machine", path);
+        return log_fail(ST_INPUT, "%s%s: hwloc cannot read the machine", path,
+                        text != NULL ? ":1" : "");
     }
     return ST_OK;
 }

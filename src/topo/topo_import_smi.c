@@ -177,6 +177,7 @@ static enum status read_matrix(struct matrix *m, char *text, size_t n)
         TRY(read_row(m, word, rest));
     }
     if (m->n == 0) {
+        m->line = m->line > 0 ? m->line : 1; /* line 1 of an empty text */
         return bad(m, "no header with the column", "GPU0");
     }
     if (m->n_rows < m->n) {

@@ -308,7 +308,7 @@ static enum status read_lines(struct reader *r, char *text, size_t n)
     }
     if (r->t == NULL) {
         return log_fail(ST_INPUT, "%s:%d: no statement in the file, expected: topology NAME",
-                        r->path, r->line);
+                        r->path, r->line > 0 ? r->line : 1); /* line 1 of an empty text */
     }
     return topo_check(r->t, r->path, r->line);
 }

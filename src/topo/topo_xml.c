@@ -23,7 +23,7 @@ enum status topo_xml_read(const char *path, const char *text, size_t n, xmlDoc *
             reason[strcspn(reason, "\n")] = '\0';
         }
         return log_fail(ST_INPUT, "%s:%d: not well-formed XML: %s", path,
-                        error != NULL ? error->line : 1, reason);
+                        error != NULL && error->line > 0 ? error->line : 1, reason);
     }
     *out = doc;
     return ST_OK;
