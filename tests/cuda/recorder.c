@@ -1,96 +1,7 @@
-#include "recorder.h"
+#include "recorder_internal.h"
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include "base/rng.h"
-#include "device/kernels/kernel_fold.h"
-
-enum {
-    MAX_BLOCKS = 4096,
-    MAX_STREAMS = 16384,
-    MAX_EVENTS = 4096,
-    HOST = -1,
-    NONE = -1
-};
-
-enum kind {
-    WAIT,
-    RECORD,
-    COPY,
-    FOLD,
-    CALL
-};
-
-struct item {
-    enum kind kind;
-    int stream;
-    int prev;  /* on the stream; NONE: the first */
-    int bound; /* wait: the record; NONE: no effect */
-    bool off;  /* left out */
-    bool done;
-    char *between; /* started, not finished: what it will write */
-    union {
-        struct {
-            void *dst;
-            const void *src;
-            size_t bytes;
-        } copy;
-        struct device_fold fold;
-        struct {
-            void (*fn)(void *ctx, int a, int b);
-            void *ctx;
-            int a, b;
-        } call;
-    } u;
-};
-
-struct block {
-    char *p;
-    size_t bytes;
-    int device;
-};
-
-struct stream {
-    int rank, n;
-    int *items, cap; /* of the recorder */
-    int head;        /* while playing */
-    uint32_t speed;
-    bool live, captured;
-};
-
-struct event {
-    int rank, record; /* its last one */
-    bool live, in_graph;
-};
-
-/* A capture: a list of its own, whose waits are bound within it. */
-struct graph {
-    struct item *items;
-    int n, cap, origin;
-};
-
-struct recorder {
-    int n_ranks, device_of[RECORDER_MAX_RANKS];
-    bool peers;
-    struct block blocks[MAX_BLOCKS];
-    int n_blocks;
-    struct stream streams[MAX_STREAMS];
-    int n_streams;
-    struct event events[MAX_EVENTS];
-    int n_events;
-    struct item *items;
-    int n, cap;
-    struct graph *capture;
-    int current; /* device of the calling thread */
-    size_t faults;
-};
-
-static void fault(struct recorder *r, bool wrong)
-{
-    r->faults += wrong;
-}
 
 struct recorder *recorder_create(int n_ranks, const int *device_of, bool peers)
 {
@@ -144,7 +55,7 @@ static struct item *push(struct item **items, int *n, int *cap)
     return &(*items)[(*n)++];
 }
 
-static void append(struct recorder *r, const struct item *it)
+void recorder_append(struct recorder *r, const struct item *it)
 {
     struct stream *s = &r->streams[it->stream];
     struct item *added = push(&r->items, &r->n, &r->cap);
@@ -169,8 +80,7 @@ static int previous_on_stream(const struct item *items, int i)
     return NONE;
 }
 
-/* To the capture if the stream has joined it. Returns its number there. */
-static int add(struct recorder *r, struct item it)
+int recorder_add(struct recorder *r, struct item it)
 {
     if (r->streams[it.stream].captured) {
         int i = r->capture->n;
@@ -178,13 +88,8 @@ static int add(struct recorder *r, struct item it)
         r->capture->items[i].prev = previous_on_stream(r->capture->items, i);
         return i;
     }
-    append(r, &it);
+    recorder_append(r, &it);
     return r->n - 1;
-}
-
-static int number(const void *handle)
-{
-    return (int)(uintptr_t)handle - 1;
 }
 
 static void *handle(int i)
@@ -192,7 +97,7 @@ static void *handle(int i)
     return (void *)(uintptr_t)(i + 1);
 }
 
-static int new_stream(struct recorder *r, int rank)
+int recorder_new_stream(struct recorder *r, int rank)
 {
     assert(r->n_streams < MAX_STREAMS);
     r->streams[r->n_streams] = (struct stream){.rank = rank, .live = true};
@@ -267,7 +172,7 @@ static void release_host(void *set, void *p)
 
 static enum status stream_create(void *set, int rank, void **stream)
 {
-    *stream = handle(new_stream(set, rank));
+    *stream = handle(recorder_new_stream(set, rank));
     return ST_OK;
 }
 
@@ -321,7 +226,7 @@ static enum status record(void *set, void *stream, void *event)
     struct event *e = &r->events[number(event)];
 
     fault(r, !s->live || !e->live || r->device_of[s->rank] != r->device_of[e->rank]);
-    e->record = add(r, (struct item){.kind = RECORD, .stream = number(stream)});
+    e->record = recorder_add(r, (struct item){.kind = RECORD, .stream = number(stream)});
     e->in_graph = s->captured;
     return ST_OK;
 }
@@ -336,7 +241,8 @@ static enum status wait(void *set, void *stream, void *event)
     fault(r, e->in_graph && r->capture == NULL); /* captured events are of no use outside */
     fault(r, s->captured && !e->in_graph);       /* nor are others inside */
     s->captured = s->captured || (e->in_graph && r->capture != NULL);
-    (void)add(r, (struct item){.kind = WAIT, .stream = number(stream), .bound = e->record});
+    (void)recorder_add(r,
+                       (struct item){.kind = WAIT, .stream = number(stream), .bound = e->record});
     return ST_OK;
 }
 
@@ -369,7 +275,7 @@ static enum status copy(void *set, void *stream, void *dst, const void *src, siz
     it.u.copy.dst = dst;
     it.u.copy.src = src;
     it.u.copy.bytes = bytes;
-    (void)add(r, it);
+    (void)recorder_add(r, it);
     return ST_OK;
 }
 
@@ -394,7 +300,7 @@ static enum status fold(void *set, void *stream, const struct device_fold *f)
         check_reach(r, it.stream, f->dst[k]);
     }
     it.u.fold = *f;
-    (void)add(r, it);
+    (void)recorder_add(r, it);
     return ST_OK;
 }
 
@@ -415,96 +321,7 @@ void recorder_call(struct recorder *r, void *stream, void (*fn)(void *ctx, int a
     it.u.call.ctx = ctx;
     it.u.call.a = a;
     it.u.call.b = b;
-    (void)add(r, it);
-}
-
-/* --- Captures --- */
-
-static enum status capture_begin(void *set, void *stream)
-{
-    struct recorder *r = set;
-
-    fault(r, r->capture != NULL);
-    r->capture = calloc(1, sizeof *r->capture);
-    assert(r->capture != NULL);
-    r->capture->origin = number(stream);
-    r->streams[number(stream)].captured = true;
-    return ST_OK;
-}
-
-/* Mark in `before` item i and everything that it comes after. */
-static void mark_before(const struct item *items, int i, bool *before)
-{
-    while (i != NONE && !before[i]) {
-        before[i] = true;
-        if (items[i].kind == WAIT && !items[i].off && items[i].bound != NONE) {
-            mark_before(items, items[i].bound, before);
-        }
-        i = items[i].prev;
-    }
-}
-
-static enum status capture_end(void *set, void *stream, void **graph)
-{
-    struct recorder *r = set;
-    struct graph *g = r->capture;
-    bool *before;
-    int last = NONE;
-
-    fault(r, g == NULL || g->origin != number(stream));
-    before = calloc((size_t)g->n + 1, sizeof *before);
-    for (int i = 0; i < g->n; i++) {
-        last = g->items[i].stream == g->origin ? i : last;
-    }
-    mark_before(g->items, last, before);
-    for (int i = 0; i < g->n; i++) {
-        fault(r, !before[i] && g->items[i].kind != RECORD); /* it was not joined */
-    }
-    free(before);
-    for (int i = 0; i < r->n_streams; i++) {
-        r->streams[i].captured = false;
-    }
-    r->capture = NULL;
-    *graph = g;
-    return ST_OK;
-}
-
-/* Each stream of the capture, but the first, becomes a new one that starts from the launch. */
-static enum status graph_launch(void *set, void *graph, void *stream)
-{
-    struct recorder *r = set;
-    const struct graph *g = graph;
-    int first = r->n_streams, *map = calloc(MAX_STREAMS, sizeof *map);
-    int *at = calloc((size_t)g->n + 1, sizeof *at), start = r->n;
-
-    append(r, &(struct item){.kind = RECORD, .stream = number(stream)});
-    map[g->origin] = number(stream) + 1;
-    for (int i = 0; i < g->n; i++) {
-        struct item it = g->items[i];
-        if (map[it.stream] == 0) {
-            map[it.stream] = new_stream(r, r->streams[it.stream].rank) + 1;
-            append(r, &(struct item){.kind = WAIT, .stream = map[it.stream] - 1, .bound = start});
-        }
-        it.stream = map[it.stream] - 1;
-        it.bound = it.kind == WAIT && it.bound != NONE ? at[it.bound] : it.bound;
-        append(r, &it);
-        at[i] = r->n - 1;
-    }
-    fault(r, r->n_streams - first > MAX_STREAMS / 8);
-    free(map);
-    free(at);
-    return ST_OK;
-}
-
-static void graph_destroy(void *set, void *graph)
-{
-    struct graph *g = graph;
-
-    (void)set;
-    if (g != NULL) {
-        free(g->items);
-        free(g);
-    }
+    (void)recorder_add(r, it);
 }
 
 struct device_ops recorder_ops(bool graphs)
@@ -534,208 +351,7 @@ struct device_ops recorder_ops(bool graphs)
     };
 
     if (graphs) {
-        ops.capture_begin = capture_begin;
-        ops.capture_end = capture_end;
-        ops.graph_launch = graph_launch;
-        ops.graph_destroy = graph_destroy;
+        recorder_add_graphs(&ops);
     }
     return ops;
-}
-
-/* --- Playing --- */
-
-/*
- * Commands take time: a copy or a fold reads all its sources when it starts and writes its
- * destinations when it finishes, and what other streams do lies before, between or behind.
- */
-static void start(struct item *it)
-{
-    static const struct kernel_place everything = {0, 1, 0, 1};
-    struct device_fold f = it->u.fold;
-
-    if (it->kind == COPY) {
-        it->between = malloc(it->u.copy.bytes + 1);
-        memcpy(it->between, it->u.copy.src, it->u.copy.bytes);
-    } else if (it->kind == FOLD) {
-        it->between = malloc(f.n * kernel_fold_elem_bytes(f.dtype) + 1);
-        f.dst[0] = it->between;
-        f.n_dst = 1;
-        kernel_fold(everything, &f, f.dtype, f.redop);
-    }
-}
-
-static void finish(struct item *it)
-{
-    const struct device_fold *f = &it->u.fold;
-
-    it->done = true;
-    if (it->kind == COPY) {
-        memcpy(it->u.copy.dst, it->between, it->u.copy.bytes);
-    } else if (it->kind == FOLD) {
-        for (int m = 0; m < f->n_dst; m++) {
-            memcpy(f->dst[m], it->between, f->n * kernel_fold_elem_bytes(f->dtype));
-        }
-    } else if (it->kind == CALL) {
-        it->u.call.fn(it->u.call.ctx, it->u.call.a, it->u.call.b);
-    }
-    free(it->between);
-    it->between = NULL;
-}
-
-static void run(struct item *it)
-{
-    start(it);
-    finish(it);
-}
-
-static void reset(struct recorder *r)
-{
-    for (int i = 0; i < r->n_blocks; i++) {
-        memset(r->blocks[i].p, 0x4b, r->blocks[i].bytes); /* as floats: 1.3e7 */
-    }
-    for (int i = 0; i < r->n; i++) {
-        r->items[i].done = false;
-    }
-    for (int i = 0; i < r->n_streams; i++) {
-        r->streams[i].head = 0;
-    }
-}
-
-static bool may_run(const struct recorder *r, const struct stream *s)
-{
-    const struct item *it;
-
-    if (s->head == s->n) {
-        return false;
-    }
-    it = &r->items[s->items[s->head]];
-    return it->kind != WAIT || it->off || it->bound == NONE || r->items[it->bound].done;
-}
-
-/* A stream that may run its next command. All alike: the first behind a random place; sluggish: the
- * fastest one. */
-static int pick(const struct recorder *r, uint64_t random, bool sluggish)
-{
-    int start = (int)(random % (uint64_t)r->n_streams), best = NONE;
-
-    for (int k = 0; k < r->n_streams; k++) {
-        int i = (start + k) % r->n_streams;
-        if (may_run(r, &r->streams[i]) &&
-            (best == NONE || r->streams[i].speed > r->streams[best].speed)) {
-            best = i;
-            if (!sluggish) {
-                break;
-            }
-        }
-    }
-    return best;
-}
-
-void recorder_play(struct recorder *r, uint64_t seed, bool sluggish)
-{
-    struct rng speeds = rng_make(seed, RNG_TEST, 0), starts = rng_make(seed, RNG_TEST, 1);
-
-    reset(r);
-    for (int i = 0; i < r->n_streams; i++) {
-        r->streams[i].speed = rng_u32(&speeds, (uint64_t)i);
-    }
-    for (uint64_t left = (uint64_t)r->n, step = 0; left > 0; step++) {
-        int i = pick(r, rng_u64(&starts, step), sluggish);
-        assert(i != NONE && "the streams wait for each other");
-        struct item *it = &r->items[r->streams[i].items[r->streams[i].head]];
-        if (it->between == NULL && (it->kind == COPY || it->kind == FOLD)) {
-            start(it);
-        } else {
-            finish(it);
-            r->streams[i].head++;
-            left--;
-        }
-    }
-}
-
-static int nth_wait(const struct recorder *r, size_t w)
-{
-    for (int i = 0; i < r->n; i++) {
-        if (r->items[i].kind == WAIT && r->items[i].bound != NONE && w-- == 0) {
-            return i;
-        }
-    }
-    return NONE;
-}
-
-size_t recorder_n_waits(const struct recorder *r)
-{
-    size_t n = 0;
-
-    while (nth_wait(r, n) != NONE) {
-        n++;
-    }
-    return n;
-}
-
-static bool is_work(const struct item *it)
-{
-    return it->kind != WAIT && it->kind != RECORD;
-}
-
-/* Mark in `after` item i and everything that comes after it. */
-static void mark_after(const struct recorder *r, int i, bool *after)
-{
-    after[i] = true;
-    for (int k = i + 1; k < r->n; k++) { /* the order of issue is a legal one */
-        const struct item *it = &r->items[k];
-        after[k] = (it->prev != NONE && after[it->prev]) ||
-                   (it->kind == WAIT && !it->off && it->bound != NONE && after[it->bound]);
-    }
-}
-
-static void run_marked(struct recorder *r, const bool *mark, bool value)
-{
-    for (int i = 0; i < r->n; i++) {
-        if (mark[i] == value && !r->items[i].done && r->items[i].between == NULL) {
-            run(&r->items[i]);
-        }
-    }
-}
-
-/* Item `target` starts as early as possible: after what it must follow, before all else; and
- * finishes at once, or as late as possible: after all that need not follow it. */
-static void play_early(struct recorder *r, int target, bool finish_late)
-{
-    bool *before = calloc((size_t)r->n, sizeof *before),
-         *after = calloc((size_t)r->n, sizeof *after);
-
-    reset(r);
-    mark_before(r->items, target, before);
-    mark_after(r, target, after);
-    before[target] = false;
-    run_marked(r, before, true);
-    start(&r->items[target]);
-    if (finish_late && r->items[target].between != NULL) {
-        after[target] = true;
-        run_marked(r, after, false);
-    }
-    finish(&r->items[target]);
-    run_marked(r, after, false);
-    run_marked(r, after, true);
-    free(before);
-    free(after);
-}
-
-bool recorder_play_without(struct recorder *r, size_t w, bool (*check)(void *ctx), void *ctx)
-{
-    int wait_item = nth_wait(r, w);
-    bool *behind = calloc((size_t)r->n, sizeof *behind), found = false;
-
-    mark_after(r, wait_item, behind);
-    r->items[wait_item].off = true;
-    for (int i = wait_item + 1; i < r->n && !found; i++) {
-        for (int late = 0; behind[i] && is_work(&r->items[i]) && late < 2 && !found; late++) {
-            play_early(r, i, late == 1);
-            found = check(ctx);
-        }
-    }
-    r->items[wait_item].off = false;
-    free(behind);
-    return found;
 }
