@@ -252,8 +252,18 @@ enum status replica_build_all(struct trainer *t)
     return make_loaders(t);
 }
 
+static enum status build_recut(struct trainer *t)
+{
+    TRY(layout_make(t));
+    TRY(make_counters(t));
+    TRY(tracing_recut(t));
+    return make_comm(t);
+}
+
 enum status replica_recut(struct trainer *t)
 {
+    enum status st;
+
     comm_destroy(t->comm);
     comm_destroy(t->sharing);
     t->comm = NULL;
@@ -263,10 +273,11 @@ enum status replica_recut(struct trainer *t)
         arena_ranges_fini(&t->ranks[r]);
     }
     layout_release(t);
-    TRY(layout_make(t));
-    TRY(make_counters(t));
-    TRY(tracing_recut(t));
-    return make_comm(t);
+    st = build_recut(t);
+    if (st != ST_OK) {
+        layout_release(t); /* the end of the run goes through the buckets that there are */
+    }
+    return st;
 }
 
 static void release(struct trainer *t, struct rank *r)

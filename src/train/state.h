@@ -198,7 +198,7 @@ MUST_CHECK enum status replica_build_all(struct trainer *t);
 void replica_release_all(struct trainer *t);
 
 /* Cut the buckets anew by t->comm_cfg and make the communicator for them; all sums must be in and
- * all ranks wait. Errors: as building. */
+ * all ranks wait. Errors: as building; then there are no buckets. */
 MUST_CHECK enum status replica_recut(struct trainer *t);
 
 /* --- buckets that are due (due.c) */

@@ -216,16 +216,16 @@ static enum status take_devices(struct trainer *t, struct topo *all)
 
 static enum status make_topology(struct trainer *t)
 {
+    const char *name = t->cfg->comm.topology;
+    const bool found = strcmp(name, "auto") == 0;
     struct topo *all;
     enum status st;
 
-    if (t->cfg->comm.topology[0] == '\0' ||
-        (strcmp(t->cfg->comm.topology, "auto") == 0 && !t->on_device)) {
+    if (name[0] == '\0' || (found && !t->on_device)) {
         return topo_mesh(t->n_ranks, MESH_BYTES_PER_S, MESH_LATENCY_NS, &t->topo);
     }
-    TRY(strcmp(t->cfg->comm.topology, "auto") == 0 && t->on_device
-            ? topo_discover(&(struct topo_discovery){.library = NULL}, &all)
-            : topo_open(t->cfg->comm.topology, &all));
+    TRY(found ? topo_discover(&(struct topo_discovery){.library = NULL}, &all)
+              : topo_open(name, &all));
     st = take_devices(t, all);
     topo_destroy(all);
     return st;
@@ -303,6 +303,11 @@ enum status trainer_create(const struct config *cfg, bool dry_run, struct traine
     return trainer_create_on(cfg, dry_run, NULL, NULL, out);
 }
 
+static void tell_no_memory(void)
+{
+    log_error("no memory for this training, use a smaller model, batch or number of devices");
+}
+
 enum status trainer_create_on(const struct config *cfg, bool dry_run,
                               const struct device_ops *device, const struct nn_ops *ops,
                               struct trainer **out)
@@ -320,7 +325,7 @@ enum status trainer_create_on(const struct config *cfg, bool dry_run,
     t->ops = ops;
     st = build(t);
     if (st == ST_NOMEM) {
-        log_error("no memory for this training, use a smaller model, batch or number of devices");
+        tell_no_memory();
     }
     if (st != ST_OK) {
         trainer_destroy(t);
@@ -431,6 +436,9 @@ enum status trainer_run(struct trainer *t, struct trainer_summary *out)
 
     t->stuck = crew_run_until(t->crew, train_job, t, is_hopeless, GRACE_S) != ST_OK;
     t->result = first_cause(t);
+    if (t->result == ST_NOMEM) {
+        tell_no_memory();
+    }
     tell_gone(t);
     s->steps = t->totals.steps;
     s->samples = t->totals.images;

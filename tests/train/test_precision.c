@@ -153,6 +153,8 @@ Test(precision, what_cannot_be_is_refused_in_one_line)
     expect_refusal((const char *[]){"comm.wire=bf16", "debug.verify_every=1", NULL}, false,
                    "wire = bf16");
     expect_refusal((const char *[]){"device.count=5", NULL}, true, "oversubscribe = yes");
+    expect_refusal((const char *[]){"comm.buckets=merge", NULL}, true, "give bucket_layers");
+    expect_refusal((const char *[]){"comm.chunks=tune", NULL}, true, "give sizes");
 }
 
 /* Gradients that travel in bf16: the same bits on the host and on devices where both take the same

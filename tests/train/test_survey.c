@@ -243,3 +243,40 @@ Test(survey, faults_end_the_run)
         config_fini(&cfg);
     }
 }
+
+/* Whatever allocation of a run fails, also while buckets are cut anew, the run ends in order and
+ * says why. Some are done without, so that one success is not yet the last. */
+Test(survey, any_allocation_of_a_run_may_fail)
+{
+    const char *const more[] = {"device.count=2",    "comm.buckets=merge",
+                                "comm.chunks=tune",  "comm.sync=reduce-broadcast",
+                                "train.max_steps=8", NULL};
+    size_t n_failed = 0, n_fine = 0;
+
+    for (size_t k = 1; n_fine < 10; k++) {
+        const size_t live = mem_live();
+        struct config cfg;
+        struct trainer *t;
+        struct trainer_summary s;
+        enum status st;
+        char *log;
+        int old = capture_stderr("log");
+
+        make_config(&cfg, more);
+        cr_assert_eq(trainer_create(&cfg, false, &t), ST_OK);
+        mem_fail_at(k);
+        st = trainer_run(t, &s);
+        mem_fail_at(0);
+        release_stderr(old);
+        log = slurp("log");
+        cr_assert(st == ST_OK || st == ST_NOMEM, "failure %zu: %s", k, status_text(st));
+        cr_assert_eq(strstr(log, "no memory") != NULL, st == ST_NOMEM, "failure %zu: %s", k, log);
+        n_fine = st == ST_OK ? n_fine + 1 : 0;
+        n_failed += st != ST_OK;
+        free(log);
+        trainer_destroy(t);
+        config_fini(&cfg);
+        cr_assert_eq(mem_live(), live, "failure %zu leaks", k);
+    }
+    cr_assert_gt(n_failed, 0);
+}
