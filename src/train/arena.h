@@ -17,7 +17,7 @@ struct trainer;
  * waits for it only where that is said. Errors: the device's.
  */
 
-/* Open the devices of [device] type; does nothing on the host. Errors: ST_INPUT, ST_UNSUPPORTED. */
+/* Open the devices of [device] type; does nothing on the host. Errors: ST_INPUT, ST_NOMEM. */
 MUST_CHECK enum status arena_open(struct trainer *t);
 void arena_close(struct trainer *t);      /* after everything on them is released */
 void arena_finish_all(struct trainer *t); /* wait for all streams */

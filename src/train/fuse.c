@@ -5,9 +5,9 @@
  *   weights, momentum ───┴─ update ──▶ weights, momentum
  *
  * The sums stay in registers and are never written, which moves P + 4 arenas through memory instead
- * of 2 P + 5. A bucket is updated as soon as all ranks have
- * posted it: by then each has had its last look at the old weights in it, and has been at the first
- * meeting of the step, so that the records say whether the step counts.
+ * of 2 P + 5. A bucket is updated as soon as all ranks have posted it: by then each has had its
+ * last look at the old weights in it, and has been at the first meeting of the step, so that the
+ * records say whether the step counts.
  */
 #include <string.h>
 

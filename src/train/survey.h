@@ -51,7 +51,7 @@ struct survey {
     enum status status;        /* of rank 0's conclusions */
 };
 
-/* Does the config ask for any? Then prepare it. Errors: ST_NOMEM. */
+/* Does the config ask for any? Then prepare it. Errors: ST_INPUT (not on devices), ST_NOMEM. */
 MUST_CHECK enum status survey_init(struct trainer *t);
 void survey_fini(struct trainer *t);
 
@@ -64,8 +64,5 @@ void survey_gradient(struct rank *r, int i);
 
 /* Rank 0: what the measurements say (survey_find.c). True if the communicator must be made anew. */
 bool survey_conclude(struct trainer *t, bool last);
-
-/* The chunks of the classes as a config's text. */
-void survey_write_chunks(struct trainer *t);
 
 #endif

@@ -145,18 +145,8 @@ static void add_class(struct survey *s, size_t bytes)
     s->n_classes++;
 }
 
-static void begin_tuning(struct trainer *t)
-{
-    for (size_t b = 0; b < t->n_buckets; b++) {
-        const size_t bytes = chunk_class_bytes(comm_bytes(t->comm, b));
-        if (find_class(t->survey, bytes) == NULL) {
-            add_class(t->survey, bytes);
-        }
-    }
-    survey_write_chunks(t);
-}
-
-void survey_write_chunks(struct trainer *t)
+/* The chunks of the classes as a config's text. */
+static void write_chunks(struct trainer *t)
 {
     struct survey *s = t->survey;
     struct chunk_rules rules = {.n = s->n_classes};
@@ -167,6 +157,17 @@ void survey_write_chunks(struct trainer *t)
     }
     chunk_rules_write(&rules, s->chunks);
     t->comm_cfg.chunks = s->chunks;
+}
+
+static void begin_tuning(struct trainer *t)
+{
+    for (size_t b = 0; b < t->n_buckets; b++) {
+        const size_t bytes = chunk_class_bytes(comm_bytes(t->comm, b));
+        if (find_class(t->survey, bytes) == NULL) {
+            add_class(t->survey, bytes);
+        }
+    }
+    write_chunks(t);
 }
 
 /* The rate at which the buckets of a class moved. */
@@ -199,7 +200,7 @@ static bool tune(struct trainer *t, bool last)
         }
         settled = settled && tune_is_settled(&s->classes[i].tune);
     }
-    survey_write_chunks(t);
+    write_chunks(t);
     if (settled) {
         s->on = false;
         progress_clear(&t->progress);
