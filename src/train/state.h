@@ -174,6 +174,12 @@ struct eval_record {
     struct graph_result result;
 };
 
+/* --- making (build.c) */
+
+/* All that `t` needs for its run, or for a dry one. The run directory comes last, so that bad input
+ * leaves none behind. Errors: any; then `t` is half built. */
+MUST_CHECK enum status build_all(struct trainer *t);
+
 /* --- plan of the work (work.c) */
 
 /* The schedule of the training images. Errors: ST_INPUT when they do not fill one step. */

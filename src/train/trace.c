@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "train/trace_names.h"
 
 enum {
     TEXT_BYTES = 64 << 10,
@@ -68,75 +69,13 @@ struct trace {
     size_t max_events, text_bytes;
     double zero_s;
     char *collective;
-    char **layers, **buckets; /* as JSON writes them */
-    size_t n_layers, n_buckets;
+    struct trace_names layers, buckets;
     struct trace_rank *ranks;
     int n_ranks;
     atomic_bool failed;
 };
 
 /* --- text */
-
-/* Bytes of the well-formed UTF-8 character at `s`; 0 if there is none. */
-static size_t utf8_length(const unsigned char *s)
-{
-    const size_t n = s[0] < 0x80                    ? 1
-                     : s[0] >= 0xc2 && s[0] <= 0xdf ? 2
-                     : s[0] >= 0xe0 && s[0] <= 0xef ? 3
-                     : s[0] >= 0xf0 && s[0] <= 0xf4 ? 4
-                                                    : 0;
-
-    for (size_t i = 1; i < n; i++) {
-        if ((s[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-        (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f)) {
-        return 0; /* overlong, surrogate or too large */
-    }
-    return n;
-}
-
-/* `text` as the inside of a JSON string; bytes that are no character become question marks. */
-static char *escape(const char *text)
-{
-    char *out = mem_alloc(6 * strlen(text) + 1, 1), *to = out;
-
-    for (const unsigned char *s = (const unsigned char *)text; out != NULL && *s != '\0';) {
-        size_t n = utf8_length(s);
-        if (*s == '"' || *s == '\\') {
-            *to++ = '\\';
-            *to++ = (char)*s++;
-        } else if (*s < 0x20 || *s == 0x7f) {
-            to += sprintf(to, "\\u%04x", *s++);
-        } else if (n == 0) {
-            *to++ = '?';
-            s++;
-        } else {
-            memcpy(to, s, n);
-            to += n;
-            s += n;
-        }
-    }
-    return out;
-}
-
-static enum status escape_all(const char *const *texts, size_t n, char ***out, size_t *longest)
-{
-    *out = mem_alloc(n, sizeof **out);
-    if (*out == NULL) {
-        return ST_NOMEM;
-    }
-    for (size_t i = 0; i < n; i++) {
-        (*out)[i] = escape(texts[i]);
-        if ((*out)[i] == NULL) {
-            return ST_NOMEM;
-        }
-        *longest = strlen((*out)[i]) > *longest ? strlen((*out)[i]) : *longest;
-    }
-    return ST_OK;
-}
 
 static void flush(struct trace *t, struct trace_rank *r)
 {
@@ -207,14 +146,6 @@ static void write_head(struct trace *t)
     flush(t, &t->ranks[0]);
 }
 
-static void free_texts(char **texts, size_t n)
-{
-    for (size_t i = 0; texts != NULL && i < n; i++) {
-        mem_free(texts[i]);
-    }
-    mem_free(texts);
-}
-
 static size_t room_for(size_t longest)
 {
     return TEXT_BYTES + 2 * (longest + LINE_BYTES);
@@ -241,17 +172,16 @@ static enum status make_ranks(struct trace *t, size_t longest)
 
 static enum status fill(struct trace *t, const struct trace_args *a)
 {
-    size_t longest = 0;
+    size_t longest;
 
     t->path = mem_strdup(a->path);
     t->collective = mem_strdup(a->collective);
     if (t->path == NULL || t->collective == NULL) {
         return ST_NOMEM;
     }
-    t->n_layers = a->n_layers;
-    t->n_buckets = a->n_buckets;
-    TRY(escape_all(a->layers, a->n_layers, &t->layers, &longest));
-    TRY(escape_all(a->buckets, a->n_buckets, &t->buckets, &longest));
+    TRY(trace_names_init(&t->layers, a->layers, a->n_layers));
+    TRY(trace_names_init(&t->buckets, a->buckets, a->n_buckets));
+    longest = t->layers.longest > t->buckets.longest ? t->layers.longest : t->buckets.longest;
     TRY(make_ranks(t, longest));
     TRY(open_file(t));
     write_head(t);
@@ -299,20 +229,18 @@ static enum status make_room(struct trace *t, size_t longest)
 
 enum status trace_rename(struct trace *t, const char *const *buckets, size_t n_buckets)
 {
-    char **names = NULL;
-    size_t longest = 0;
-    enum status st = escape_all(buckets, n_buckets, &names, &longest);
+    struct trace_names names = {.n = 0};
+    enum status st = trace_names_init(&names, buckets, n_buckets);
 
     if (st == ST_OK) {
-        st = make_room(t, longest);
+        st = make_room(t, names.longest);
     }
     if (st != ST_OK) {
-        free_texts(names, n_buckets);
+        trace_names_fini(&names);
         return st;
     }
-    free_texts(t->buckets, t->n_buckets);
+    trace_names_fini(&t->buckets);
     t->buckets = names;
-    t->n_buckets = n_buckets;
     return ST_OK;
 }
 
@@ -350,8 +278,8 @@ void trace_destroy(struct trace *t)
         mem_free(t->ranks[r].text);
     }
     mem_free(t->ranks);
-    free_texts(t->layers, t->n_layers);
-    free_texts(t->buckets, t->n_buckets);
+    trace_names_fini(&t->layers);
+    trace_names_fini(&t->buckets);
     mem_free(t->collective);
     mem_free(t->path);
     mem_free(t);
@@ -408,9 +336,9 @@ static size_t order_lines(struct trace_rank *r)
 
 static const char *name_of(const struct trace *t, const struct event *e)
 {
-    return e->kind == TRACE_FORWARD || e->kind == TRACE_BACKWARD ? t->layers[e->index]
+    return e->kind == TRACE_FORWARD || e->kind == TRACE_BACKWARD ? t->layers.texts[e->index]
            : e->kind == TRACE_MEET || e->kind == TRACE_DATA      ? ""
-                                                                 : t->buckets[e->index];
+                                                                 : t->buckets.texts[e->index];
 }
 
 static void put_line(struct trace *t, int rank, const struct line *l, uint64_t step)
