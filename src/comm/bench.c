@@ -83,16 +83,16 @@ static enum status call(struct rank *r)
     return engine_wait(r->bench->engine, r->rank, 0);
 }
 
-/* All ranks together call `n` times; writes when this rank began and ended. */
-static enum status call_many(struct rank *r, size_t n)
+/* All ranks together call `n` times; writes when this rank began and ended. A rank that has failed
+ * comes to every barrier too, as those that are through their calls wait there. */
+static void call_many(struct rank *r, size_t n)
 {
     (void)pthread_barrier_wait(&r->bench->barrier);
     r->begin_s = clock_now_s();
-    for (size_t i = 0; i < n; i++) {
-        TRY(call(r));
+    for (size_t i = 0; r->st == ST_OK && i < n; i++) {
+        r->st = call(r);
     }
     r->end_s = clock_now_s();
-    return ST_OK;
 }
 
 /* From the first begin to the last end. */
@@ -141,21 +141,26 @@ static bool enough(struct bench *b)
 {
     size_t n = b->n_iterations;
 
+    for (int i = 0; i < b->spec->topo->n_devices; i++) {
+        if (b->ranks[i].st != ST_OK) {
+            return true;
+        }
+    }
     b->n_iterations = b->spec->n_iterations != 0 ? n : bench_more(n, span_s(b));
     return b->n_iterations == n;
 }
 
-static enum status measure(struct rank *r)
+static void measure(struct rank *r)
 {
     struct bench *b = r->bench;
     bool go_on = true;
 
     if (b->spec->check) {
-        TRY(check(r));
+        r->st = check(r);
     }
-    TRY(call_many(r, b->spec->n_warmup));
+    call_many(r, b->spec->n_warmup);
     while (go_on) {
-        TRY(call_many(r, b->n_iterations));
+        call_many(r, b->n_iterations);
         (void)pthread_barrier_wait(&b->barrier);
         if (r->rank == 0) {
             b->go_on = !enough(b);
@@ -163,7 +168,6 @@ static enum status measure(struct rank *r)
         (void)pthread_barrier_wait(&b->barrier);
         go_on = b->go_on;
     }
-    return ST_OK;
 }
 
 /* Each rank on a core of its own, where there are enough; it is no error if that is not allowed. */
@@ -195,7 +199,7 @@ static void *rank_main(void *arg)
     (void)pthread_mutex_unlock(&r->bench->hold);
     if (r->st == ST_OK) {
         pin(r);
-        r->st = measure(r);
+        measure(r);
     }
     return NULL;
 }
