@@ -103,37 +103,39 @@ static enum status get_int(const struct args_flag *f, const char *value, int64_t
     return ST_OK;
 }
 
-static enum status too_many(const struct args_flag *f, const char *name)
-{
-    return bad(f, name, "fewer backends");
-}
-
-static enum status add_backend(const struct args_flag *f, const char *name, size_t n,
-                               struct bench_options *o)
+/* The backend that the first `n` letters of `name` spell, or NULL. */
+static const char *find_backend(const char *name, size_t n)
 {
     static const char *const others[] = {"auto", "nccl"};
 
     for (size_t i = 0; planner_at(i) != NULL; i++) {
         const char *known = planner_at(i)->name;
         if (strlen(known) == n && strncmp(known, name, n) == 0) {
-            if (o->n_backends == BENCH_MAX_BACKENDS) {
-                return too_many(f, name);
-            }
-            o->backends[o->n_backends++] = known;
-            return ST_OK;
+            return known;
         }
     }
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        if (n == strlen(others[i]) && strncmp(others[i], name, n) == 0) {
-            if (o->n_backends == BENCH_MAX_BACKENDS) {
-                return too_many(f, name);
-            }
-            o->backends[o->n_backends++] = others[i];
-            return ST_OK;
+        if (strlen(others[i]) == n && strncmp(others[i], name, n) == 0) {
+            return others[i];
         }
     }
-    return log_fail(ST_BADARG, "unknown backend, --%s %.*s, --help lists all", f->name, (int)n,
-                    name);
+    return NULL;
+}
+
+static enum status add_backend(const struct args_flag *f, const char *name, size_t n,
+                               struct bench_options *o)
+{
+    const char *known = find_backend(name, n);
+
+    if (known == NULL) {
+        return log_fail(ST_BADARG, "unknown backend, --%s %.*s, --help lists all", f->name, (int)n,
+                        name);
+    }
+    if (o->n_backends == BENCH_MAX_BACKENDS) {
+        return bad(f, name, "fewer backends");
+    }
+    o->backends[o->n_backends++] = known;
+    return ST_OK;
 }
 
 static enum status get_backends(const struct args_flag *f, const char *value,

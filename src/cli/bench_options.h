@@ -16,7 +16,7 @@ enum {
 
 /* The command line of `commbench`. */
 struct bench_options {
-    const char *backends[BENCH_MAX_BACKENDS]; /* names of registered planners, or auto */
+    const char *backends[BENCH_MAX_BACKENDS]; /* registered planners, auto or nccl */
     size_t n_backends;
     enum collective collective;
     enum dtype dtype;

@@ -1,5 +1,7 @@
 #include "comm/bench_data.h"
 
+#include "base/halves.h"
+
 static int value(int rank, size_t i)
 {
     return (int)(i * 7919 % 5) + (int)((i + (size_t)rank) % 3) - 3;
@@ -12,10 +14,10 @@ static void put(enum dtype d, void *x, size_t i, float v)
         ((float *)x)[i] = v;
         break;
     case DTYPE_BF16:
-        ((uint16_t *)x)[i] = dtype_bf16_of_f32(v);
+        ((uint16_t *)x)[i] = halves_bf16_of_f32(v);
         break;
     case DTYPE_F16:
-        ((uint16_t *)x)[i] = dtype_f16_of_f32(v);
+        ((uint16_t *)x)[i] = halves_f16_of_f32(v);
         break;
     case DTYPE_I32:
         ((int32_t *)x)[i] = (int32_t)v;
@@ -61,9 +63,9 @@ static bool differs(enum dtype d, const void *x, size_t i, float want)
     case DTYPE_F32:
         return ((const float *)x)[i] != want;
     case DTYPE_BF16:
-        return ((const uint16_t *)x)[i] != dtype_bf16_of_f32(want);
+        return ((const uint16_t *)x)[i] != halves_bf16_of_f32(want);
     case DTYPE_F16:
-        return ((const uint16_t *)x)[i] != dtype_f16_of_f32(want);
+        return ((const uint16_t *)x)[i] != halves_f16_of_f32(want);
     default:
         return ((const int32_t *)x)[i] != (int32_t)want;
     }

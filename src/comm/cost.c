@@ -15,6 +15,8 @@
 static const double op_s = 0.3e-6, cached_s_per_byte = 1 / 130e9, memory_s_per_byte = 1 / 50e9;
 static const double meet_s = 1e-6, wake_s = 20e-6;
 
+const double cost_launch_s = 3e-6;
+
 /* Times that differ by this part are as good as equal: then larger chunks are better, as each costs
  * something that is not modelled. */
 static const double alike = 0.005;
@@ -51,9 +53,7 @@ struct play {
 
 static size_t instance_of(const struct play *y, struct item i)
 {
-    const struct program_tree *t = &y->p->trees[i.tree];
-
-    return t->first_instance + i.chunk * t->n_ops + i.op;
+    return program_instance(y->p, i.tree, i.chunk, i.op);
 }
 
 static const struct program_op *op_of(const struct play *y, struct item i)
@@ -95,20 +95,11 @@ static void start_on_core(struct play *y, struct item i, int64_t ready_ps)
 
 static struct item item_of(const struct play *y, size_t instance)
 {
-    size_t low = 0, high = y->p->n_trees;
-    const struct program_tree *t;
+    size_t tree = program_tree_of(y->p, instance);
+    const struct program_tree *t = &y->p->trees[tree];
 
-    while (high - low > 1) { /* the last tree that begins at or before the instance */
-        size_t mid = low + (high - low) / 2;
-        if (y->p->trees[mid].first_instance <= instance) {
-            low = mid;
-        } else {
-            high = mid;
-        }
-    }
-    t = &y->p->trees[low];
     instance -= t->first_instance;
-    return (struct item){low, instance / t->n_ops, instance % t->n_ops};
+    return (struct item){tree, instance / t->n_ops, instance % t->n_ops};
 }
 
 /* --- Both --- */

@@ -35,6 +35,9 @@ MUST_CHECK enum status cost_predict(const struct program *p, const struct cost_m
 MUST_CHECK enum status cost_best_chunk(const struct plan *plan, const struct program_spec *spec,
                                        const struct cost_model *m, size_t *chunk_bytes);
 
+/* What starting a copy or a kernel on a device costs: the start-up of its messages. */
+extern const double cost_launch_s;
+
 /* The number of cores this process may use. */
 int cost_cores(void);
 

@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-#include "base/halves.h"
-
 static const struct {
     const char *name;
     size_t bytes;
@@ -56,24 +54,4 @@ bool redop_find(const char *name, enum redop *out)
         }
     }
     return false;
-}
-
-float dtype_f32_of_bf16(uint16_t x)
-{
-    return halves_f32_of_bf16(x);
-}
-
-uint16_t dtype_bf16_of_f32(float x)
-{
-    return halves_bf16_of_f32(x);
-}
-
-float dtype_f32_of_f16(uint16_t x)
-{
-    return halves_f32_of_f16(x);
-}
-
-uint16_t dtype_f16_of_f32(float x)
-{
-    return halves_f16_of_f32(x);
 }

@@ -3,7 +3,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 /* Types of elements in messages. bf16 and fp16 are added in fp32 and rounded to nearest even. */
 enum dtype {
@@ -28,10 +27,5 @@ const char *dtype_name(enum dtype d);
 bool dtype_find(const char *name, enum dtype *out);
 const char *redop_name(enum redop r);
 bool redop_find(const char *name, enum redop *out);
-
-float dtype_f32_of_bf16(uint16_t x);
-uint16_t dtype_bf16_of_f32(float x);
-float dtype_f32_of_f16(uint16_t x);
-uint16_t dtype_f16_of_f32(float x);
 
 #endif

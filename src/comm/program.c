@@ -124,6 +124,21 @@ void program_destroy(struct program *p)
     mem_free(p);
 }
 
+size_t program_tree_of(const struct program *p, size_t instance)
+{
+    size_t low = 0, high = p->n_trees;
+
+    while (high - low > 1) { /* the last tree that begins at or before the instance */
+        size_t mid = low + (high - low) / 2;
+        if (p->trees[mid].first_instance <= instance) {
+            low = mid;
+        } else {
+            high = mid;
+        }
+    }
+    return low;
+}
+
 size_t program_chunk(const struct program *p, size_t tree, size_t chunk, size_t *n)
 {
     const struct program_tree *t = &p->trees[tree];

@@ -117,6 +117,15 @@ MUST_CHECK enum status program_create_sink(const struct plan *plan, const struct
  */
 MUST_CHECK enum status program_check(const struct program *p, const struct plan *plan);
 
+/* The number of an operation on a chunk, and the tree of an operation with that number. */
+static inline size_t program_instance(const struct program *p, size_t tree, size_t chunk, size_t op)
+{
+    const struct program_tree *t = &p->trees[tree];
+
+    return t->first_instance + chunk * t->n_ops + op;
+}
+size_t program_tree_of(const struct program *p, size_t instance);
+
 /* First element and number of elements of a chunk. */
 size_t program_chunk(const struct program *p, size_t tree, size_t chunk, size_t *n);
 

@@ -16,14 +16,9 @@ struct chaos {
     uint64_t draws;
 };
 
-static size_t instance(const struct program *p, size_t tree, size_t chunk, size_t op)
-{
-    return p->trees[tree].first_instance + chunk * p->trees[tree].n_ops + op;
-}
-
 static void release(struct chaos *c, size_t tree, size_t chunk, size_t op)
 {
-    size_t id = instance(c->p, tree, chunk, op);
+    size_t id = program_instance(c->p, tree, chunk, op);
 
     cr_assert_gt(c->waits[id], 0);
     if (--c->waits[id] == 0) {

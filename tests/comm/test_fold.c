@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/halves.h"
 #include "base/rng.h"
 #include "comm/dtype.h"
 #include "comm/fold.h"
@@ -26,10 +27,10 @@ static void put(enum dtype d, void *x, size_t i, int v)
         ((float *)x)[i] = (float)v;
         break;
     case DTYPE_BF16:
-        ((uint16_t *)x)[i] = dtype_bf16_of_f32((float)v);
+        ((uint16_t *)x)[i] = halves_bf16_of_f32((float)v);
         break;
     case DTYPE_F16:
-        ((uint16_t *)x)[i] = dtype_f16_of_f32((float)v);
+        ((uint16_t *)x)[i] = halves_f16_of_f32((float)v);
         break;
     case DTYPE_I32:
         ((int32_t *)x)[i] = v;
@@ -43,9 +44,9 @@ static double get(enum dtype d, const void *x, size_t i)
     case DTYPE_F32:
         return ((const float *)x)[i];
     case DTYPE_BF16:
-        return dtype_f32_of_bf16(((const uint16_t *)x)[i]);
+        return halves_f32_of_bf16(((const uint16_t *)x)[i]);
     case DTYPE_F16:
-        return dtype_f32_of_f16(((const uint16_t *)x)[i]);
+        return halves_f32_of_f16(((const uint16_t *)x)[i]);
     default:
         return ((const int32_t *)x)[i];
     }
@@ -68,8 +69,8 @@ static double expected(enum dtype d, enum redop r, int n_src, int divisor, size_
     if (d == DTYPE_F32) {
         return (float)x / (float)divisor;
     }
-    return d == DTYPE_BF16 ? dtype_f32_of_bf16(dtype_bf16_of_f32((float)x / (float)divisor))
-                           : dtype_f32_of_f16(dtype_f16_of_f32((float)x / (float)divisor));
+    return d == DTYPE_BF16 ? halves_f32_of_bf16(halves_bf16_of_f32((float)x / (float)divisor))
+                           : halves_f32_of_f16(halves_f16_of_f32((float)x / (float)divisor));
 }
 
 /* Fold `n_src` buffers into `n_dst`, which are the first sources when in place. */
@@ -184,27 +185,27 @@ Test(fold, a_nan_is_not_lost_in_a_sum_and_loses_a_maximum)
 Test(dtype, every_half_survives_the_way_through_float)
 {
     for (uint32_t u = 0; u < 65536; u++) {
-        float f = dtype_f32_of_f16((uint16_t)u), b = dtype_f32_of_bf16((uint16_t)u);
-        cr_assert(isnan(f) || dtype_f16_of_f32(f) == u, "%04x", u);
+        float f = halves_f32_of_f16((uint16_t)u), b = halves_f32_of_bf16((uint16_t)u);
+        cr_assert(isnan(f) || halves_f16_of_f32(f) == u, "%04x", u);
         cr_assert(!isnan(f) || ((u & 0x7c00) == 0x7c00 && (u & 0x3ff) != 0));
-        cr_assert(isnan(b) || dtype_bf16_of_f32(b) == u, "%04x", u);
+        cr_assert(isnan(b) || halves_bf16_of_f32(b) == u, "%04x", u);
     }
-    cr_assert(isnan(dtype_f32_of_f16(dtype_f16_of_f32(NAN))));
-    cr_assert(isnan(dtype_f32_of_bf16(dtype_bf16_of_f32(NAN))));
+    cr_assert(isnan(halves_f32_of_f16(halves_f16_of_f32(NAN))));
+    cr_assert(isnan(halves_f32_of_bf16(halves_bf16_of_f32(NAN))));
 }
 
 Test(dtype, rounding_is_to_nearest_even_and_overflow_to_infinity)
 {
-    cr_assert_eq(dtype_f32_of_f16(dtype_f16_of_f32(2049)), 2048);
-    cr_assert_eq(dtype_f32_of_f16(dtype_f16_of_f32(2051)), 2052);
-    cr_assert_eq(dtype_f32_of_f16(dtype_f16_of_f32(65519)), 65504);
-    cr_assert(isinf(dtype_f32_of_f16(dtype_f16_of_f32(65520))));
-    cr_assert_eq(dtype_f32_of_f16(dtype_f16_of_f32(0x1.8p-25f)), 0x1p-24f);
-    cr_assert_eq(dtype_f32_of_f16(dtype_f16_of_f32(0x1p-25f)), 0);
-    cr_assert_eq(dtype_f32_of_f16(1), 0x1p-24f);
-    cr_assert_eq(dtype_f32_of_bf16(dtype_bf16_of_f32(257)), 256);
-    cr_assert_eq(dtype_f32_of_bf16(dtype_bf16_of_f32(259)), 260);
-    cr_assert(isinf(dtype_f32_of_bf16(dtype_bf16_of_f32(3.4e38f))));
+    cr_assert_eq(halves_f32_of_f16(halves_f16_of_f32(2049)), 2048);
+    cr_assert_eq(halves_f32_of_f16(halves_f16_of_f32(2051)), 2052);
+    cr_assert_eq(halves_f32_of_f16(halves_f16_of_f32(65519)), 65504);
+    cr_assert(isinf(halves_f32_of_f16(halves_f16_of_f32(65520))));
+    cr_assert_eq(halves_f32_of_f16(halves_f16_of_f32(0x1.8p-25f)), 0x1p-24f);
+    cr_assert_eq(halves_f32_of_f16(halves_f16_of_f32(0x1p-25f)), 0);
+    cr_assert_eq(halves_f32_of_f16(1), 0x1p-24f);
+    cr_assert_eq(halves_f32_of_bf16(halves_bf16_of_f32(257)), 256);
+    cr_assert_eq(halves_f32_of_bf16(halves_bf16_of_f32(259)), 260);
+    cr_assert(isinf(halves_f32_of_bf16(halves_bf16_of_f32(3.4e38f))));
 }
 
 Test(dtype, names_are_found_again)

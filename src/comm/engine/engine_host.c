@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "comm/cost.h"
 #include "comm/engine/engine_state.h"
 
 enum {
@@ -14,13 +15,6 @@ enum {
     YIELD_NS = 100000, /* the same where ranks take turns on the cores */
     PATIENCE = 32,     /* turns of a waiting loop before it looks for work of others */
 };
-
-static int count_cores(void)
-{
-    cpu_set_t set;
-
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-}
 
 static void relax(void)
 {
@@ -137,7 +131,7 @@ enum status engine_create(const struct engine_options *options, const struct eng
     if (options->fabric != NULL) {
         e->opt.n_workers = 1;
     }
-    e->n_cores = options->n_cores > 0 ? options->n_cores : count_cores();
+    e->n_cores = options->n_cores > 0 ? options->n_cores : cost_cores();
     e->crowded = e->opt.n_ranks + e->opt.n_workers > e->n_cores;
     e->direct = !e->crowded && e->opt.n_workers == 0 && gate_can_order();
     e->yields = e->crowded && e->opt.fabric == NULL;

@@ -236,24 +236,14 @@ void job_fini(struct job *j)
 
 struct job_item job_flat_item(const struct job *j, size_t instance)
 {
-    size_t low = 0, high = j->p->n_trees;
+    size_t tree = program_tree_of(j->p, instance);
 
-    while (high - low > 1) { /* the last tree that begins at or before the instance */
-        size_t mid = low + (high - low) / 2;
-        if (j->p->trees[mid].first_instance <= instance) {
-            low = mid;
-        } else {
-            high = mid;
-        }
-    }
-    return (struct job_item){low, instance - j->p->trees[low].first_instance, 0};
+    return (struct job_item){tree, instance - j->p->trees[tree].first_instance, 0};
 }
 
 size_t job_instance(const struct job *j, struct job_item i)
 {
-    const struct program_tree *tree = &j->p->trees[i.tree];
-
-    return tree->first_instance + i.chunk * tree->n_ops + i.op;
+    return program_instance(j->p, i.tree, i.chunk, i.op);
 }
 
 static void note_time(atomic_llong *latest, long long now_ns)
