@@ -110,7 +110,7 @@ static void write_row(struct bench_results *r, const struct bench_spec *s,
 void bench_results_line(struct bench_results *r, const struct bench_spec *spec,
                         const struct bench_result *const place[2])
 {
-    bool rooted = spec->collective == COLL_BROADCAST || spec->collective == COLL_REDUCE;
+    bool rooted = collective_has_root(spec->collective);
 
     if (r->head_due) {
         print_head(spec);

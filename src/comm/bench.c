@@ -7,9 +7,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "comm/auto.h"
 #include "comm/bench_data.h"
-#include "comm/plan_json.h"
+#include "comm/bench_program.h"
 #include "comm/engine/engine.h"
 
 enum {
@@ -33,9 +32,7 @@ struct rank {
 
 struct bench {
     const struct bench_spec *spec;
-    struct plan *plan;
-    struct program *program;
-    double predicted_s;
+    struct bench_program made;
     struct fabric_model fabric;
     struct program_buffers *buffers;
     struct engine *engine;
@@ -116,7 +113,7 @@ static bool gets_result(const struct bench_spec *s, int rank)
 static enum status check(struct rank *r)
 {
     const struct bench_spec *s = r->bench->spec;
-    const struct program *p = r->bench->program;
+    const struct program *p = r->bench->made.program;
     size_t in_n, out_n, in = program_in_range(p, r->rank, &in_n);
     size_t out = program_out_range(p, r->rank, &out_n), elem = dtype_bytes(s->dtype);
     char *in_at = (char *)r->in + (s->in_place ? in * elem : 0);
@@ -209,38 +206,12 @@ static void *rank_main(void *arg)
 static enum status make_program(struct bench *b)
 {
     const struct bench_spec *s = b->spec;
-    struct plan_request q = {.collective = s->collective,
-                             .n_ranks = s->topo->n_devices,
-                             .root = s->root,
-                             .n_bytes = s->n * dtype_bytes(s->dtype)};
-    struct program_spec spec = {.dtype = s->dtype,
-                                .redop = s->redop,
-                                .in_place = s->in_place,
-                                .fuse = !s->emulate,
-                                .n = s->n,
-                                .chunk_bytes = s->chunk_bytes};
     struct cost_model model = {.topo = s->emulate ? s->topo : NULL,
                                .scale = s->scale,
                                .startup_s = s->startup_s,
                                .n_cores = cost_cores()};
-    struct auto_choice choice;
 
-    if (s->plan != NULL) {
-        TRY(plan_json_read(s->plan, s->topo, &b->plan));
-        if (b->plan->collective != s->collective) {
-            return log_fail(ST_INPUT, "plan %s is for %s, give --collective %s", s->plan,
-                            collective_name(b->plan->collective),
-                            collective_name(b->plan->collective));
-        }
-    } else if (strcmp(s->backend, "auto") == 0) {
-        TRY(auto_choose(s->topo, &q, &spec, &model, &choice));
-        b->plan = choice.plan;
-    } else {
-        TRY(plan_create(s->backend, s->topo, &q, &b->plan));
-    }
-    TRY(auto_program(b->plan, &spec, &model, &b->program));
-    TRY(program_check(b->program, b->plan));
-    return cost_predict(b->program, &model, &b->predicted_s);
+    return bench_program_init(&b->made, s, &model);
 }
 
 static enum status make_buffers(struct bench *b)
@@ -249,7 +220,7 @@ static enum status make_buffers(struct bench *b)
     size_t elem = dtype_bytes(s->dtype), n_in, n_out;
 
     b->ranks = mem_alloc((size_t)s->topo->n_devices, sizeof *b->ranks);
-    b->buffers = mem_alloc((size_t)b->plan->n_nodes, sizeof *b->buffers);
+    b->buffers = mem_alloc((size_t)b->made.plan->n_nodes, sizeof *b->buffers);
     if (b->ranks == NULL || b->buffers == NULL) {
         return ST_NOMEM;
     }
@@ -257,8 +228,8 @@ static enum status make_buffers(struct bench *b)
         struct rank *r = &b->ranks[i];
         r->bench = b;
         r->rank = i;
-        (void)program_in_range(b->program, i, &n_in);
-        (void)program_out_range(b->program, i, &n_out);
+        (void)program_in_range(b->made.program, i, &n_in);
+        (void)program_out_range(b->made.program, i, &n_out);
         r->in = mem_alloc(s->in_place ? s->n : n_in, elem);
         r->out = s->in_place ? r->in : mem_alloc(n_out, elem);
         if (r->in == NULL || r->out == NULL) {
@@ -276,7 +247,8 @@ static enum status start(struct bench *b)
                                  .n_workers = s->n_workers,
                                  .fabric = s->emulate ? &b->fabric : NULL,
                                  .timeout_s = s->timeout_s};
-    struct engine_job job = {b->program, b->buffers, collective_name(s->collective), "benchmark"};
+    struct engine_job job = {b->made.program, b->buffers, collective_name(s->collective),
+                             "benchmark"};
 
     b->fabric =
         (struct fabric_model){.topo = s->topo, .scale = s->scale, .startup_s = s->startup_s};
@@ -325,17 +297,16 @@ static void fini(struct bench *b)
     }
     mem_free(b->ranks);
     mem_free(b->buffers);
-    program_destroy(b->program);
-    plan_destroy(b->plan);
+    bench_program_fini(&b->made);
 }
 
 static struct bench_result result_of(const struct bench *b)
 {
     const struct bench_spec *s = b->spec;
-    struct bench_result r = {.n_iterations = b->n_iterations, .predicted_s = b->predicted_s};
+    struct bench_result r = {.n_iterations = b->n_iterations, .predicted_s = b->made.predicted_s};
     double bytes = (double)s->n * (double)dtype_bytes(s->dtype);
 
-    strcpy(r.backend, b->plan->backend);
+    strcpy(r.backend, b->made.plan->backend);
     r.time_s = span_s(b) / (double)b->n_iterations;
     r.algbw_gbs = r.time_s > 0 ? bytes / r.time_s * 1e-9 : 0;
     r.busbw_gbs = r.algbw_gbs * bench_bus_factor(s->collective, s->topo->n_devices);

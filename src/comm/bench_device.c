@@ -5,18 +5,16 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "comm/auto.h"
 #include "comm/bench_data.h"
+#include "comm/bench_program.h"
 #include "comm/cuda/engine_cuda.h"
 #include "comm/nccl/nccl.h"
-#include "comm/plan_json.h"
 
 enum {
     MAX_ITERATIONS = 20000
 };
 
-static const double target_s = 0.1;  /* of a measurement whose number of calls is chosen */
-static const double launch_s = 3e-6; /* what starting a copy or a kernel costs */
+static const double target_s = 0.1; /* of a measurement whose number of calls is chosen */
 
 struct rank {
     void *in, *out; /* the same in place; of the device */
@@ -30,9 +28,7 @@ struct bench {
     const struct device_ops *d;
     int n_ranks, *devices;
     void *set;
-    struct plan *plan; /* nccl: only for the ranges of the ranks */
-    struct program *program;
-    double predicted_s;
+    struct bench_program made; /* nccl: only for the ranges of the ranks */
     struct program_buffers *buffers;
     struct rank *ranks;
     struct engine_cuda *engine;
@@ -52,35 +48,12 @@ static bool is_nccl(const struct bench *b)
 
 static enum status make_program(struct bench *b)
 {
-    const struct bench_spec *s = b->spec;
-    struct plan_request q = {.collective = s->collective,
-                             .n_ranks = b->n_ranks,
-                             .root = s->root,
-                             .n_bytes = s->n * dtype_bytes(s->dtype)};
-    struct program_spec spec = {.dtype = s->dtype,
-                                .redop = s->redop,
-                                .in_place = s->in_place,
-                                .n = s->n,
-                                .chunk_bytes = s->chunk_bytes};
+    struct bench_spec s = *b->spec;
     struct cost_model model = {
-        .topo = s->topo, .scale = 1, .startup_s = launch_s, .n_cores = cost_cores()};
-    struct auto_choice choice;
+        .topo = s.topo, .scale = 1, .startup_s = cost_launch_s, .n_cores = cost_cores()};
 
-    if (s->plan != NULL) {
-        TRY(plan_json_read(s->plan, s->topo, &b->plan));
-    } else if (strcmp(s->backend, "auto") == 0) {
-        TRY(auto_choose(s->topo, &q, &spec, &model, &choice));
-        b->plan = choice.plan;
-    } else {
-        TRY(plan_create(is_nccl(b) ? "onehop" : s->backend, s->topo, &q, &b->plan));
-    }
-    if (b->plan->collective != s->collective) {
-        return log_fail(ST_INPUT, "plan %s is for %s, give --collective %s", s->plan,
-                        collective_name(b->plan->collective), collective_name(b->plan->collective));
-    }
-    TRY(auto_program(b->plan, &spec, &model, &b->program));
-    TRY(program_check(b->program, b->plan));
-    return is_nccl(b) ? ST_OK : cost_predict(b->program, &model, &b->predicted_s);
+    s.backend = is_nccl(b) ? "onehop" : s.backend;
+    return bench_program_init(&b->made, &s, &model);
 }
 
 static enum status open_devices(struct bench *b)
@@ -111,8 +84,8 @@ static enum status make_rank(struct bench *b, int r)
     struct rank *k = &b->ranks[r];
     size_t n_in, n_out;
 
-    (void)program_in_range(b->program, r, &n_in);
-    (void)program_out_range(b->program, r, &n_out);
+    (void)program_in_range(b->made.program, r, &n_in);
+    (void)program_out_range(b->made.program, r, &n_out);
     k->in_bytes = (s->in_place ? s->n : n_in) * elem;
     k->out_bytes = (s->in_place ? s->n : n_out) * elem;
     TRY(b->d->alloc(b->set, r, k->in_bytes, &k->in));
@@ -131,7 +104,7 @@ static enum status make_ranks(struct bench *b)
 {
     const size_t n = (size_t)b->n_ranks;
 
-    b->buffers = mem_alloc((size_t)b->plan->n_nodes, sizeof *b->buffers);
+    b->buffers = mem_alloc((size_t)b->made.plan->n_nodes, sizeof *b->buffers);
     b->ranks = mem_alloc(n, sizeof *b->ranks);
     b->in = mem_alloc(n, sizeof(void *));
     b->out = mem_alloc(n, sizeof(void *));
@@ -160,8 +133,8 @@ static enum status start_nccl(struct bench *b)
 
     TRY(nccl_load(b->where->nccl, &b->library));
     for (int r = 0; r < b->n_ranks; r++) {
-        b->in[r] = (char *)b->ranks[r].in + shift(b, program_in_range(b->program, r, &n));
-        b->out[r] = (char *)b->ranks[r].out + shift(b, program_out_range(b->program, r, &n));
+        b->in[r] = (char *)b->ranks[r].in + shift(b, program_in_range(b->made.program, r, &n));
+        b->out[r] = (char *)b->ranks[r].out + shift(b, program_out_range(b->made.program, r, &n));
         b->streams[r] = b->ranks[r].stream;
         b->events[r] = b->ranks[r].done;
     }
@@ -182,7 +155,7 @@ static enum status start(struct bench *b)
                                       .n_ranks = b->n_ranks,
                                       .timeout_s = b->spec->timeout_s,
                                       .graphs = true};
-    struct engine_job job = {b->program, b->buffers, collective_name(b->spec->collective),
+    struct engine_job job = {b->made.program, b->buffers, collective_name(b->spec->collective),
                              "benchmark"};
 
     return is_nccl(b) ? start_nccl(b) : engine_cuda_create(&opt, &job, 1, &b->engine);
@@ -255,7 +228,7 @@ static enum status check(struct bench *b, size_t *wrong)
 
     *wrong = 0;
     for (int r = 0; r < b->n_ranks; r++) {
-        first = program_in_range(b->program, r, &n);
+        first = program_in_range(b->made.program, r, &n);
         bench_data_fill(s->dtype, r, b->host, first, n);
         TRY(move(b, r, (char *)b->ranks[r].in + shift(b, first), b->host, n * elem));
     }
@@ -264,9 +237,9 @@ static enum status check(struct bench *b, size_t *wrong)
         if (s->collective == COLL_REDUCE && r != s->root) {
             continue;
         }
-        first = program_out_range(b->program, r, &n);
+        first = program_out_range(b->made.program, r, &n);
         TRY(move(b, r, b->host, (char *)b->ranks[r].out + shift(b, first), n * elem));
-        *wrong += bench_data_wrong(b->program, s->root, b->host, first, n);
+        *wrong += bench_data_wrong(b->made.program, s->root, b->host, first, n);
     }
     return ST_OK;
 }
@@ -289,8 +262,8 @@ static enum status measure(struct bench *b, struct bench_result *out)
     out->algbw_gbs =
         out->time_s > 0 ? (double)s->n * (double)dtype_bytes(s->dtype) / out->time_s * 1e-9 : 0;
     out->busbw_gbs = out->algbw_gbs * bench_bus_factor(s->collective, b->n_ranks);
-    out->predicted_s = b->predicted_s;
-    strcpy(out->backend, is_nccl(b) ? "nccl" : b->plan->backend);
+    out->predicted_s = is_nccl(b) ? 0 : b->made.predicted_s;
+    strcpy(out->backend, is_nccl(b) ? "nccl" : b->made.plan->backend);
     return ST_OK;
 }
 
@@ -324,8 +297,7 @@ static void fini(struct bench *b)
     mem_free(b->streams);
     mem_free(b->events);
     mem_free(b->host);
-    program_destroy(b->program);
-    plan_destroy(b->plan);
+    bench_program_fini(&b->made);
 }
 
 enum status bench_device_run(const struct bench_spec *spec, const struct bench_devices *where,

@@ -8,9 +8,6 @@
 #include "comm/auto.h"
 #include "comm/plan_json.h"
 
-/* What starting a copy or a kernel on a device costs. */
-static const double launch_s = 3e-6;
-
 static struct program_spec spec_of(const struct comm_parts *p, const struct comm_args *a, size_t n)
 {
     const size_t given = chunk_rules_find(&p->chunks, n * dtype_bytes(wire_dtype(a)));
@@ -18,7 +15,7 @@ static struct program_spec spec_of(const struct comm_parts *p, const struct comm
     return (struct program_spec){.dtype = wire_dtype(a),
                                  .redop = REDOP_SUM,
                                  .in_place = true,
-                                 .fuse = p->model.topo == NULL && a->places == NULL,
+                                 .fuse = p->model.topo == NULL,
                                  .n = n,
                                  .chunk_bytes = given != 0 ? given : a->cfg->chunk_bytes};
 }
@@ -43,19 +40,9 @@ static struct plan_request request_of(const struct comm_args *a, size_t bytes)
 static enum status read_or_make(struct comm_parts *p, const struct comm_args *a)
 {
     struct plan_request q = request_of(a, 0);
-    struct plan *plan;
 
     if (a->cfg->plan[0] != '\0') {
-        TRY(plan_json_read(a->cfg->plan, a->topo, &plan));
-        p->choices[0].plan = plan;
-        if (plan->collective != q.collective || plan->n_ranks != a->n_ranks) {
-            return log_fail(ST_INPUT,
-                            "plan %s is for %s over %d devices, training needs %s over %d, make "
-                            "one with topo plan",
-                            a->cfg->plan, collective_name(plan->collective), plan->n_ranks,
-                            collective_name(q.collective), a->n_ranks);
-        }
-        return ST_OK;
+        return plan_json_read_for(a->cfg->plan, a->topo, &q, &p->choices[0].plan);
     }
     for (size_t b = 0; b < a->n_buckets; b++) {
         size_t bytes = a->buckets[b].n * dtype_bytes(wire_dtype(a));
@@ -88,7 +75,7 @@ static enum status choose(struct comm_parts *p, const struct comm_args *a, size_
 /* One plan for each class of sizes that occurs. */
 static enum status choose_all(struct comm_parts *p, const struct comm_args *a)
 {
-    for (size_t bytes = 4096, seen = 0; seen < a->n_buckets; bytes *= 2) {
+    for (size_t bytes = chunk_class_bytes(0), seen = 0; seen < a->n_buckets; bytes *= 2) {
         size_t n = 0;
         for (size_t b = 0; b < a->n_buckets; b++) {
             n += chunk_class_bytes(a->buckets[b].n * dtype_bytes(wire_dtype(a))) == bytes;
@@ -173,7 +160,7 @@ enum status comm_parts_init(struct comm_parts *p, const struct comm_args *a)
     p->model =
         (struct cost_model){.topo = emulate || a->places != NULL ? a->topo : NULL,
                             .scale = emulate ? a->cfg->fabric_scale : 1,
-                            .startup_s = emulate ? a->cfg->fabric_startup_us * 1e-6 : launch_s,
+                            .startup_s = emulate ? a->cfg->fabric_startup_us * 1e-6 : cost_launch_s,
                             .n_cores = cost_cores()};
     TRY(wire_init(&p->wire, a));
     TRY(make_choices(p, a));

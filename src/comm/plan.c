@@ -45,7 +45,7 @@ bool collective_has_down(enum collective c)
     return c == COLL_BROADCAST || c == COLL_ALLREDUCE || c == COLL_ALLGATHER;
 }
 
-static bool collective_has_root(enum collective c)
+bool collective_has_root(enum collective c)
 {
     return c == COLL_BROADCAST || c == COLL_REDUCE;
 }

@@ -171,6 +171,9 @@ MUST_CHECK enum status plan_route(struct plan *p, const struct topo *t);
 bool collective_has_up(enum collective c);
 bool collective_has_down(enum collective c);
 
+/* Is one rank the root of all trees? */
+bool collective_has_root(enum collective c);
+
 /* num/den in lowest terms; den > 0. */
 struct share share_make(int64_t num, int64_t den);
 

@@ -17,4 +17,9 @@ MUST_CHECK enum status plan_json_write(const struct plan *p, const struct topo *
  */
 MUST_CHECK enum status plan_json_read(const char *path, const struct topo *t, struct plan **out);
 
+/* The same, to be run for that request. Errors: also ST_INPUT if it is for another collective, root
+ * or number of ranks. */
+MUST_CHECK enum status plan_json_read_for(const char *path, const struct topo *t,
+                                          const struct plan_request *q, struct plan **out);
+
 #endif

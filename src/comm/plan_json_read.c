@@ -72,7 +72,7 @@ static enum status read_root(struct source *s, const json_t *root)
     const json_t *r = json_object_get(root, "root");
 
     s->p->root = -1;
-    if (s->p->collective == COLL_BROADCAST || s->p->collective == COLL_REDUCE) {
+    if (collective_has_root(s->p->collective)) {
         json_int_t v = json_integer_value(r);
         if (!json_is_integer(r) || v < 0 || v >= s->p->n_ranks) {
             return bad(s, "the root is not one of its ranks");
@@ -236,5 +236,37 @@ enum status plan_json_read(const char *path, const struct topo *t, struct plan *
         return st;
     }
     *out = s.p;
+    return ST_OK;
+}
+
+/* "reduce over 4 devices to rank 1" */
+static void describe(enum collective c, int n_ranks, int root, char text[64])
+{
+    int n = snprintf(text, 64, "%s over %d devices", collective_name(c), n_ranks);
+
+    if (collective_has_root(c)) {
+        (void)snprintf(text + n, 64 - (size_t)n, " %s rank %d", c == COLL_REDUCE ? "to" : "from",
+                       root);
+    }
+}
+
+enum status plan_json_read_for(const char *path, const struct topo *t, const struct plan_request *q,
+                               struct plan **out)
+{
+    struct plan *p;
+    char is[64], wanted[64];
+
+    TRY(plan_json_read(path, t, &p));
+    if (p->collective != q->collective || p->n_ranks != q->n_ranks ||
+        (collective_has_root(q->collective) && p->root != q->root)) {
+        describe(p->collective, p->n_ranks, p->root, is);
+        describe(q->collective, q->n_ranks, q->root, wanted);
+        plan_destroy(p);
+        return log_fail(ST_INPUT,
+                        "%s: the plan is for %s, and %s is asked for; make one for that with topo "
+                        "plan --json, or ask for what it is for",
+                        path, is, wanted);
+    }
+    *out = p;
     return ST_OK;
 }

@@ -1,7 +1,11 @@
 #include "comm/bench.h"
 
+#include <stdlib.h>
+#include <unistd.h>
+
 #include "base/mem.h"
 #include "comm/bench_data.h"
+#include "comm/plan_json.h"
 #include "grid.h"
 
 Test(bench, every_backend_collective_and_type_runs_without_a_wrong_element)
@@ -82,6 +86,38 @@ Test(bench, a_rank_that_is_through_does_not_wait_for_those_that_time_out)
         topo_destroy(t);
     }
     cr_assert_eq(mem_live(), 0);
+}
+
+Test(bench, a_plan_for_something_else_is_refused)
+{
+    char path[] = "/tmp/espalier-bench-XXXXXX";
+    FILE *f = fdopen(mkstemp(path), "w");
+    struct topo *t = grid_mesh(3);
+    struct plan *plan = grid_plan("mst", t, COLL_BROADCAST, 2);
+    struct bench_result r;
+    struct bench_spec s = {.topo = t,
+                           .backend = "plan",
+                           .plan = path,
+                           .collective = COLL_BROADCAST,
+                           .root = 2,
+                           .n = 1000,
+                           .check = true,
+                           .n_iterations = 1,
+                           .timeout_s = 60};
+
+    cr_assert_eq(plan_json_write(plan, t, f), ST_OK);
+    cr_assert_eq(fclose(f), 0);
+    cr_assert_eq(bench_run(&s, &r), ST_OK);
+    cr_assert_eq(r.wrong, 0);
+    cr_assert_str_eq(r.backend, "mst");
+    s.root = 0;
+    cr_assert_eq(bench_run(&s, &r), ST_INPUT);
+    s.root = 2;
+    s.collective = COLL_REDUCE;
+    cr_assert_eq(bench_run(&s, &r), ST_INPUT);
+    cr_assert_eq(unlink(path), 0);
+    plan_destroy(plan);
+    topo_destroy(t);
 }
 
 Test(bench, a_wrong_element_is_counted)

@@ -63,6 +63,11 @@ Test(comm, a_plan_file_is_what_runs)
     plan_destroy(plan);
     args = world_args(&w);
     cr_assert_eq(comm_create(&args, &w.comm), ST_INPUT);
+    args.kind = COMM_REDUCE;
+    args.root = 1; /* the plan's is 0 */
+    cr_assert_eq(comm_create(&args, &w.comm), ST_INPUT);
+    args.root = 0;
+    cr_assert_eq(comm_create(&args, &w.comm), ST_OK);
     cr_assert_eq(unlink(path), 0);
     world_fini(&w);
 }
