@@ -1,5 +1,6 @@
 #include "comm/comm.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -24,6 +25,8 @@ static enum status check_args(const struct comm_args *a)
 {
     const struct config_comm *cfg = a->cfg;
 
+    assert(cfg->backend != NULL && cfg->plan != NULL && cfg->fabric != NULL && cfg->order != NULL &&
+           cfg->wire != NULL);
     if (a->places != NULL && strcmp(cfg->fabric, "emulate") == 0) {
         return log_fail(ST_INPUT,
                         "[comm] fabric = emulate moves bytes in the host's memory and cannot go "

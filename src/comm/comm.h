@@ -48,8 +48,8 @@ struct comm_sink {
 };
 
 struct comm_args {
-    const struct config_comm *cfg;
-    const struct topo *topo; /* n_devices = n_ranks; must outlive the communicator */
+    const struct config_comm *cfg; /* no text of it is NULL, as config_init leaves it */
+    const struct topo *topo;       /* n_devices = n_ranks; must outlive the communicator */
     int n_ranks;
     float *const *arenas;              /* [n_ranks], must outlive the communicator */
     const struct device_place *places; /* [n_ranks] of one set, where the arenas are; NULL: the

@@ -64,8 +64,11 @@ static size_t run(const char *backend, int64_t workers, int abort_at, const char
 {
     struct config_comm cfg = {.backend = (char *)(uintptr_t)backend,
                               .chunk_bytes = 8192,
+                              .chunks = (char *)(uintptr_t) "",
                               .timeout_s = 300,
+                              .topology = (char *)(uintptr_t) "",
                               .plan = (char *)(uintptr_t) "",
+                              .treepack = (char *)(uintptr_t) "exact",
                               .wire = (char *)"fp32",
                               .fabric = (char *)(uintptr_t)fabric,
                               .fabric_scale = 1e-7,
