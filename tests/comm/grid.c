@@ -17,6 +17,55 @@ struct topo *grid_mesh(int n)
     return t;
 }
 
+/* A topology of devices gpu0, gpu1, ... without links. */
+static struct topo *devices(const char *name, int n)
+{
+    struct topo *t;
+    char gpu[16];
+
+    cr_assert_eq(topo_create(name, "", &t), ST_OK);
+    for (int i = 0; i < n; i++) {
+        (void)snprintf(gpu, sizeof gpu, "gpu%d", i);
+        cr_assert_eq(topo_add_vertex(t, gpu, TOPO_GPU, NULL), ST_OK);
+    }
+    return t;
+}
+
+static void add_link(struct topo *t, int from, int to, int64_t bytes_per_s, int64_t latency_ns)
+{
+    struct topo_link l = {.from = from,
+                          .to = to,
+                          .bytes_per_s = bytes_per_s,
+                          .latency_ns = latency_ns,
+                          .kind = (char *)"wire"};
+
+    cr_assert_eq(topo_add_link(t, &l), ST_OK);
+}
+
+struct topo *grid_line(int n, int64_t bytes_per_s, int64_t latency_ns)
+{
+    struct topo *t = devices("line", n);
+
+    for (int i = 0; i + 1 < n; i++) {
+        add_link(t, i, i + 1, bytes_per_s, latency_ns);
+        add_link(t, i + 1, i, bytes_per_s, latency_ns);
+    }
+    return t;
+}
+
+struct topo *grid_star(int n, int64_t bytes_per_s, int64_t in_ns, int64_t out_ns)
+{
+    struct topo *t = devices("star", n);
+    int hub;
+
+    cr_assert_eq(topo_add_vertex(t, "hub", TOPO_SWITCH, &hub), ST_OK);
+    for (int i = 0; i < n; i++) {
+        add_link(t, i, hub, bytes_per_s, in_ns);
+        add_link(t, hub, i, bytes_per_s, out_ns);
+    }
+    return t;
+}
+
 struct plan *grid_plan(const char *backend, const struct topo *t, enum collective c, int root)
 {
     struct plan_request q = {.collective = c, .n_ranks = t->n_devices, .root = root};

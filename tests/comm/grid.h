@@ -7,7 +7,7 @@
 #include "comm/comm.h"
 #include "comm/program.h"
 
-/* What the tests of this folder share: rank counts, plans on a mesh, buffers with guards. */
+/* What the tests of this folder share: rank counts, topologies and plans, buffers with guards. */
 static const int grid_ranks[] = {1, 2, 3, 4, 5, 7, 8, 11, 16};
 
 enum {
@@ -18,6 +18,12 @@ enum {
 };
 
 struct topo *grid_mesh(int n);
+
+/* Devices in a row, each linked to the next both ways; and around a switch, with the latencies of
+ * the links into it and out of it. */
+struct topo *grid_line(int n, int64_t bytes_per_s, int64_t latency_ns);
+struct topo *grid_star(int n, int64_t bytes_per_s, int64_t in_ns, int64_t out_ns);
+
 struct plan *grid_plan(const char *backend, const struct topo *t, enum collective c, int root);
 struct program *grid_program(const struct plan *p, const struct program_spec *spec);
 

@@ -9,47 +9,12 @@
 
 static const double alpha = 5e-6, beta = 1e-9, gamma_s = 0.5e-9;
 
+static const int64_t rate = 1000000000;
+
 /* Devices that each have one full-duplex link to a switch: one message in and one out at a time. */
 static struct topo *one_port(int n)
 {
-    struct topo *t;
-    char name[16];
-    int hub;
-
-    cr_assert_eq(topo_create("one-port", "", &t), ST_OK);
-    cr_assert_eq(topo_add_vertex(t, "hub", TOPO_SWITCH, &hub), ST_OK);
-    for (int i = 0; i < n; i++) {
-        struct topo_link l = {.bytes_per_s = 1000000000, .kind = (char *)"x"};
-        snprintf(name, sizeof name, "gpu%d", i);
-        cr_assert_eq(topo_add_vertex(t, name, TOPO_GPU, &l.from), ST_OK);
-        l.to = hub;
-        cr_assert_eq(topo_add_link(t, &l), ST_OK);
-        l.to = l.from;
-        l.from = hub;
-        cr_assert_eq(topo_add_link(t, &l), ST_OK);
-    }
-    return t;
-}
-
-/* Devices in a row, each linked to the next in both directions. */
-static struct topo *line(int n, int64_t latency_ns)
-{
-    struct topo *t;
-    char name[16];
-
-    cr_assert_eq(topo_create("line", "", &t), ST_OK);
-    for (int i = 0; i < n; i++) {
-        struct topo_link l = {
-            .bytes_per_s = 1000000000, .latency_ns = latency_ns, .kind = (char *)"x"};
-        snprintf(name, sizeof name, "gpu%d", i);
-        cr_assert_eq(topo_add_vertex(t, name, TOPO_GPU, &l.from), ST_OK);
-        for (int back = 0; i > 0 && back < 2; back++) {
-            l.from = back ? i : i - 1;
-            l.to = back ? i - 1 : i;
-            cr_assert_eq(topo_add_link(t, &l), ST_OK);
-        }
-    }
-    return t;
+    return grid_star(n, rate, 0, 0);
 }
 
 static double predict(const char *backend, const struct topo *t, enum collective c, size_t n,
@@ -79,7 +44,7 @@ Test(cost, the_formulas_of_a_chain_come_out)
     double sum = copy + (double)b * gamma_s;
 
     for (int p = 2; p <= 16; p++) {
-        struct topo *t = one_port(p), *chain = line(p, 0);
+        struct topo *t = one_port(p), *chain = grid_line(p, rate, 0);
         struct topo *row[] = {t, chain};
         for (int k = 0; k < 2; k++) {
             near_to(predict("lp", row[k], COLL_BROADCAST, n, b), (p - 2 + m) * copy);
@@ -100,7 +65,7 @@ Test(cost, a_latency_is_paid_once_for_each_hop_and_not_for_each_block)
     double m = (double)bytes / (double)b, copy = alpha + (double)b * beta;
 
     for (int p = 2; p <= 8; p++) {
-        struct topo *chain = line(p, 30000);
+        struct topo *chain = grid_line(p, rate, 30000);
         near_to(predict("lp", chain, COLL_BROADCAST, n, b), (p - 2 + m) * copy + (p - 1) * 30e-6);
         topo_destroy(chain);
     }

@@ -15,7 +15,8 @@ struct wire {
 };
 
 enum {
-    US = 1000000 /* picoseconds */
+    US = 1000000, /* picoseconds */
+    GBS = 1000000000
 };
 
 /* Devices a, b, ... as many as given, switches z, y, ... */
@@ -122,12 +123,17 @@ static void expect_nothing(struct bed *b)
     cr_assert_not(fabric_when(b->f, &next));
 }
 
-static const struct wire pair[] = {{"ab", 1000000000, 5000}, {"ba", 1000000000, 5000}};
+static const struct wire pair[] = {{"ab", GBS, 5000}, {"ba", GBS, 5000}};
+
+/* Chunks of 4000 bytes between two devices. */
+static struct bed bed_of_pair(enum collective c, size_t n_bytes, struct fabric_model m)
+{
+    return bed_of(wires(2, 0, pair, 2), "lp", c, n_bytes, 4000, m);
+}
 
 Test(fabric, a_link_is_busy_for_the_bytes_and_the_latency_comes_on_top)
 {
-    struct bed b = bed_of(wires(2, 0, pair, 2), "lp", COLL_BROADCAST, 8000, 4000,
-                          (struct fabric_model){.scale = 1});
+    struct bed b = bed_of_pair(COLL_BROADCAST, 8000, (struct fabric_model){.scale = 1});
 
     post(&b, 0, 0, 0, 0, 0);
     post(&b, 0, 0, 1, 0, 0);
@@ -141,9 +147,9 @@ Test(fabric, a_link_is_busy_for_the_bytes_and_the_latency_comes_on_top)
 
 Test(fabric, start_ups_and_sums_keep_the_link_and_all_is_scaled)
 {
-    struct bed b =
-        bed_of(wires(2, 0, pair, 2), "lp", COLL_REDUCE, 8000, 4000,
-               (struct fabric_model){.scale = 10, .startup_s = 1e-6, .reduce_s_per_byte = 0.5e-9});
+    struct bed b = bed_of_pair(
+        COLL_REDUCE, 8000,
+        (struct fabric_model){.scale = 10, .startup_s = 1e-6, .reduce_s_per_byte = 0.5e-9});
 
     post(&b, 0, 0, 0, 0, 3 * US);
     post(&b, 0, 0, 1, 0, 3 * US);
@@ -157,8 +163,7 @@ Test(fabric, start_ups_and_sums_keep_the_link_and_all_is_scaled)
 /* Whoever posts may have been late for both. */
 Test(fabric, messages_are_served_when_they_are_ready_in_whatever_order_they_are_posted)
 {
-    struct bed b = bed_of(wires(2, 0, pair, 2), "lp", COLL_BROADCAST, 4000, 4000,
-                          (struct fabric_model){.scale = 1});
+    struct bed b = bed_of_pair(COLL_BROADCAST, 4000, (struct fabric_model){.scale = 1});
 
     post(&b, 0, 0, 0, 0, 6 * US); /* the turn matters only to those that wait together */
     post(&b, 2, 0, 0, 0, 1 * US);
@@ -178,8 +183,7 @@ Test(fabric, messages_are_served_when_they_are_ready_in_whatever_order_they_are_
 
 Test(fabric, the_two_directions_of_a_link_are_separate)
 {
-    struct bed b = bed_of(wires(2, 0, pair, 2), "lp", COLL_ALLREDUCE, 8000, 4000,
-                          (struct fabric_model){.scale = 1});
+    struct bed b = bed_of_pair(COLL_ALLREDUCE, 8000, (struct fabric_model){.scale = 1});
     size_t there = op_between(&b, 0, 0, 1), back = op_between(&b, 0, 1, 0);
 
     post(&b, 0, 0, 0, there, 0);
@@ -194,10 +198,7 @@ Test(fabric, the_two_directions_of_a_link_are_separate)
 /* a and b send to c through the switch: both leave at once, and one waits inside for c's link. */
 Test(fabric, a_busy_link_behind_a_switch_does_not_hold_up_the_sender)
 {
-    const struct wire star[] = {{"az", 1000000000, 1000}, {"za", 1000000000, 2000},
-                                {"bz", 1000000000, 1000}, {"zb", 1000000000, 2000},
-                                {"cz", 1000000000, 1000}, {"zc", 1000000000, 2000}};
-    struct bed b = bed_of(wires(3, 1, star, 6), "central", COLL_ALLREDUCE, 4000, 4000,
+    struct bed b = bed_of(grid_star(3, GBS, 1000, 2000), "central", COLL_ALLREDUCE, 4000, 4000,
                           (struct fabric_model){.scale = 1});
     int root = b.plan->trees[0].root, x = root == 0 ? 1 : 0, y = root == 2 ? 1 : 2;
     size_t one = op_between(&b, 0, x, root), two = op_between(&b, 0, y, root);
@@ -219,7 +220,7 @@ Test(fabric, a_busy_link_behind_a_switch_does_not_hold_up_the_sender)
 Test(fabric, a_message_is_as_fast_as_its_slowest_link_and_takes_of_each_what_it_needs)
 {
     const struct wire slow[] = {
-        {"az", 4000000000, 0}, {"zb", 1000000000, 0}, {"bz", 1000000000, 0}, {"za", 4000000000, 0}};
+        {"az", 4LL * GBS, 0}, {"zb", GBS, 0}, {"bz", GBS, 0}, {"za", 4LL * GBS, 0}};
     struct bed b = bed_of(wires(2, 1, slow, 4), "lp", COLL_ALLREDUCE, 8000, 4000,
                           (struct fabric_model){.scale = 1});
     size_t there = op_between(&b, 0, 0, 1), back = op_between(&b, 0, 1, 0);
@@ -239,8 +240,7 @@ Test(fabric, a_message_is_as_fast_as_its_slowest_link_and_takes_of_each_what_it_
 /* Those that wait come by turn, then by chunk, then by what has to follow, then by age. */
 Test(fabric, the_most_important_message_comes_first)
 {
-    const struct wire row[] = {
-        {"ab", 1000000000, 0}, {"ba", 1000000000, 0}, {"bc", 1000000000, 0}, {"cb", 1000000000, 0}};
+    const struct wire row[] = {{"ab", GBS, 0}, {"ba", GBS, 0}, {"bc", GBS, 0}, {"cb", GBS, 0}};
     struct bed b = bed_of(wires(3, 0, row, 4), "lp", COLL_ALLREDUCE, 16000, 4000,
                           (struct fabric_model){.scale = 1});
     size_t up = op_between(&b, 0, 0, 1), down = op_between(&b, 0, 1, 0);
@@ -274,10 +274,7 @@ Test(fabric, the_most_important_message_comes_first)
 /* Of an exchange what waits for the same partner goes as one message, with one start-up. */
 Test(fabric, the_blocks_of_a_round_go_together)
 {
-    const struct wire star[] = {{"az", 1000000000, 0}, {"za", 1000000000, 0}, {"bz", 1000000000, 0},
-                                {"zb", 1000000000, 0}, {"cz", 1000000000, 0}, {"zc", 1000000000, 0},
-                                {"dz", 1000000000, 0}, {"zd", 1000000000, 0}};
-    struct bed b = bed_of(wires(4, 1, star, 8), "be", COLL_REDUCE_SCATTER, 16000, 0,
+    struct bed b = bed_of(grid_star(4, GBS, 0, 0), "be", COLL_REDUCE_SCATTER, 16000, 0,
                           (struct fabric_model){.scale = 1, .startup_s = 1e-6});
     size_t far[2] = {op_between(&b, 2, 0, 2), op_between(&b, 3, 1, 3)};
 
@@ -296,8 +293,8 @@ Test(fabric, the_blocks_of_a_round_go_together)
 
 Test(fabric, a_credit_bounds_what_is_under_way_in_the_order_of_importance)
 {
-    struct bed b = bed_of(wires(2, 0, pair, 2), "lp", COLL_ALLREDUCE, 16000, 4000,
-                          (struct fabric_model){.scale = 1, .credit_bytes = 8000});
+    struct bed b =
+        bed_of_pair(COLL_ALLREDUCE, 16000, (struct fabric_model){.scale = 1, .credit_bytes = 8000});
     size_t there = op_between(&b, 0, 0, 1), back = op_between(&b, 0, 1, 0);
 
     post(&b, 2, 0, 3, back, 0);
@@ -335,8 +332,7 @@ Test(fabric, without_links_to_cross_a_message_is_there_at_once)
 /* What is ready in answer to an event is served with all else that is ready at its time. */
 Test(fabric, nobody_is_served_before_all_that_happens_at_a_time_has_happened)
 {
-    struct bed b = bed_of(wires(2, 0, pair, 2), "lp", COLL_BROADCAST, 16000, 4000,
-                          (struct fabric_model){.scale = 1});
+    struct bed b = bed_of_pair(COLL_BROADCAST, 16000, (struct fabric_model){.scale = 1});
     struct fabric_event e;
 
     post(&b, 0, 0, 1, 0, 2 * US);

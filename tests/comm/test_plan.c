@@ -1,33 +1,15 @@
-#include <criterion/criterion.h>
+#include "comm/plan.h"
+
 #include <string.h>
 
 #include "base/mem.h"
-#include "comm/plan.h"
 #include "comm/share.h"
+#include "grid.h"
 
 static const int rank_counts[] = {1, 2, 3, 4, 5, 6, 7, 8, 11, 16, 17};
 enum {
-    N_RANK_COUNTS = sizeof rank_counts / sizeof *rank_counts,
-    N_COLLECTIVES = COLL_ALLGATHER + 1
+    N_RANK_COUNTS = sizeof rank_counts / sizeof *rank_counts
 };
-
-static struct topo *mesh(int n)
-{
-    struct topo *t;
-
-    cr_assert_eq(topo_mesh(n, 1000, 5, &t), ST_OK);
-    return t;
-}
-
-static struct plan *make(const char *backend, const struct topo *t, enum collective c, int root)
-{
-    struct plan_request q = {.collective = c, .n_ranks = t->n_devices, .root = root};
-    struct plan *p;
-
-    cr_assert_eq(plan_create(backend, t, &q, &p), ST_OK, "%s %s P=%d", backend, collective_name(c),
-                 t->n_devices);
-    return p;
-}
 
 Test(share, sums_and_floors_are_exact)
 {
@@ -45,12 +27,12 @@ Test(share, sums_and_floors_are_exact)
 Test(plan, every_planner_collective_rank_count_and_root_gives_a_checked_plan)
 {
     for (int k = 0; k < N_RANK_COUNTS; k++) {
-        struct topo *t = mesh(rank_counts[k]);
+        struct topo *t = grid_mesh(rank_counts[k]);
         for (size_t i = 0; planner_at(i) != NULL; i++) {
-            for (int c = 0; c < N_COLLECTIVES; c++) {
+            for (int c = 0; c < GRID_N_COLLECTIVES; c++) {
                 bool rooted = c == COLL_BROADCAST || c == COLL_REDUCE;
                 for (int root = 0; root < (rooted ? rank_counts[k] : 1); root++) {
-                    struct plan *p = make(planner_at(i)->name, t, (enum collective)c, root);
+                    struct plan *p = grid_plan(planner_at(i)->name, t, (enum collective)c, root);
                     cr_assert_eq(plan_check(p, t), ST_OK);
                     cr_assert_str_eq(p->backend, planner_at(i)->name);
                     plan_destroy(p);
@@ -65,8 +47,8 @@ Test(plan, every_planner_collective_rank_count_and_root_gives_a_checked_plan)
 /* What the fullest link of a mesh of P devices carries, in messages. */
 static double load(const char *backend, int n_ranks, enum collective c)
 {
-    struct topo *t = mesh(n_ranks);
-    struct plan *p = make(backend, t, c, 0);
+    struct topo *t = grid_mesh(n_ranks);
+    struct plan *p = grid_plan(backend, t, c, 0);
     double s = plan_link_seconds_per_byte(p, t) * 1000;
 
     plan_destroy(p);
@@ -76,8 +58,8 @@ static double load(const char *backend, int n_ranks, enum collective c)
 
 static int depth(const char *backend, int n_ranks)
 {
-    struct topo *t = mesh(n_ranks);
-    struct plan *p = make(backend, t, COLL_ALLREDUCE, 0);
+    struct topo *t = grid_mesh(n_ranks);
+    struct plan *p = grid_plan(backend, t, COLL_ALLREDUCE, 0);
     int d = plan_depth(p);
 
     plan_destroy(p);
@@ -106,7 +88,7 @@ Test(plan, loads_and_depths_are_those_of_the_algorithms)
 
 Test(plan, unknown_names_ranks_and_roots_are_refused)
 {
-    struct topo *t = mesh(3);
+    struct topo *t = grid_mesh(3);
     struct plan_request q = {.collective = COLL_BROADCAST, .n_ranks = 3, .root = 0};
     struct plan *p = NULL;
 
@@ -124,30 +106,9 @@ Test(plan, unknown_names_ranks_and_roots_are_refused)
     topo_destroy(t);
 }
 
-/* A chain of devices without a way round. */
-static struct topo *line(int n)
-{
-    struct topo *t;
-    char name[16];
-
-    cr_assert_eq(topo_create("line", "", &t), ST_OK);
-    for (int i = 0; i < n; i++) {
-        snprintf(name, sizeof name, "gpu%d", i);
-        cr_assert_eq(topo_add_vertex(t, name, TOPO_GPU, NULL), ST_OK);
-    }
-    for (int i = 0; i + 1 < n; i++) {
-        struct topo_link l = {.from = i, .to = i + 1, .bytes_per_s = 10, .kind = (char *)"wire"};
-        cr_assert_eq(topo_add_link(t, &l), ST_OK);
-        l.from = i + 1;
-        l.to = i;
-        cr_assert_eq(topo_add_link(t, &l), ST_OK);
-    }
-    return t;
-}
-
 Test(plan, a_backend_says_so_where_its_shape_does_not_fit)
 {
-    struct topo *t = line(4);
+    struct topo *t = grid_line(4, 10, 0);
     struct plan_request q = {.collective = COLL_ALLREDUCE, .n_ranks = 4};
     struct plan *p = NULL;
 
@@ -156,7 +117,7 @@ Test(plan, a_backend_says_so_where_its_shape_does_not_fit)
     cr_assert_eq(plan_create("central-host", t, &q, &p), ST_INPUT);
     cr_assert_null(p);
     for (int root = 0; root < 4; root++) { /* a root inside the line feeds both arms */
-        p = make("lp", t, COLL_BROADCAST, root);
+        p = grid_plan("lp", t, COLL_BROADCAST, root);
         cr_assert_eq(plan_depth(p), root < 2 ? 3 - root : root);
         plan_destroy(p);
     }
@@ -165,7 +126,7 @@ Test(plan, a_backend_says_so_where_its_shape_does_not_fit)
 
 Test(plan, paths_take_the_fewest_links_then_the_fattest_and_cross_no_device)
 {
-    struct topo *t = line(3);
+    struct topo *t = grid_line(3, 10, 0);
     struct plan *p;
     int thin, fat, host;
 
@@ -181,12 +142,12 @@ Test(plan, paths_take_the_fewest_links_then_the_fattest_and_cross_no_device)
             cr_assert_eq(topo_add_link(t, &l), ST_OK);
         }
     }
-    p = make("central", t, COLL_REDUCE, 0);
+    p = grid_plan("central", t, COLL_REDUCE, 0);
     cr_assert_eq(p->trees[0].up_path[1].n, 1);
     cr_assert_eq(p->trees[0].up_path[2].n, 2); /* 2 -> fat -> 0, not over device 1 */
     cr_assert_eq(t->links[p->trees[0].up_path[2].links[0]].to, fat);
     plan_destroy(p);
-    p = make("central-host", t, COLL_ALLREDUCE, 0);
+    p = grid_plan("central-host", t, COLL_ALLREDUCE, 0);
     cr_assert_eq(p->n_nodes, 4);
     cr_assert_eq(p->vertex_of[3], host);
     plan_destroy(p);
@@ -199,7 +160,7 @@ static void check_rings(const char *name, enum collective c, size_t n_trees, dou
     struct plan *p;
 
     cr_assert_eq(topo_open(name, &t), ST_OK);
-    p = make("ring", t, c, 0);
+    p = grid_plan("ring", t, c, 0);
     cr_assert_eq(p->n_trees, n_trees, "%s: %zu trees", name, p->n_trees);
     cr_assert_float_eq(plan_link_seconds_per_byte(p, t) / seconds, 1, 1e-9, "%s: %g", name,
                        plan_link_seconds_per_byte(p, t));
@@ -274,8 +235,8 @@ static void break_plan(struct plan *p, int how)
 Test(plan, check_rejects_every_mutation)
 {
     for (int how = 0; how < 14; how++) {
-        struct topo *t = mesh(4);
-        struct plan *p = make("onehop", t, COLL_ALLREDUCE, 0);
+        struct topo *t = grid_mesh(4);
+        struct plan *p = grid_plan("onehop", t, COLL_ALLREDUCE, 0);
         size_t n_trees = p->n_trees;
         cr_assert_eq(plan_check(p, t), ST_OK);
         break_plan(p, how);
@@ -288,8 +249,8 @@ Test(plan, check_rejects_every_mutation)
 
 Test(plan, check_wants_blocks_in_rank_order)
 {
-    struct topo *t = mesh(3);
-    struct plan *p = make("ring", t, COLL_REDUCE_SCATTER, 0);
+    struct topo *t = grid_mesh(3);
+    struct plan *p = grid_plan("ring", t, COLL_REDUCE_SCATTER, 0);
     struct tree first = p->trees[0];
 
     p->trees[0] = p->trees[1];
@@ -301,7 +262,7 @@ Test(plan, check_wants_blocks_in_rank_order)
 
 Test(plan, every_failing_allocation_is_reported_without_a_leak)
 {
-    struct topo *t = mesh(5);
+    struct topo *t = grid_mesh(5);
     size_t live = mem_live();
 
     for (size_t i = 0; planner_at(i) != NULL; i++) {
