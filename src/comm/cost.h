@@ -28,9 +28,9 @@ MUST_CHECK enum status cost_predict(const struct program *p, const struct cost_m
                                     double *time_s);
 
 /*
- * The chunk size, a power of two, for messages of spec->n elements: the largest one that is
- * as good as the best; `spec->chunk_bytes` is ignored. For plans that are
- * not pipelined 0. Errors: ST_NOMEM.
+ * The chunk size, a power of two, for messages of spec->n elements: the largest one that is as
+ * good as the best; `spec->chunk_bytes` is ignored. For plans that are not pipelined 0. Errors:
+ * ST_NOMEM.
  */
 MUST_CHECK enum status cost_best_chunk(const struct plan *plan, const struct program_spec *spec,
                                        const struct cost_model *m, size_t *chunk_bytes);
