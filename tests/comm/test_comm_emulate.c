@@ -1,5 +1,6 @@
 /* A communicator over emulated links. */
 #include <sched.h>
+#include <time.h>
 
 #include "base/mem.h"
 #include "world.h"
@@ -60,5 +61,51 @@ Test(comm, emulated_links_work_on_one_core)
         cr_assert_eq(ranks[r].st, ST_OK);
         cr_assert_eq(ranks[r].wrong, 0);
     }
+    world_fini(&w);
+}
+
+/* Nobody waits while a bucket is under way. */
+static enum status post_and_compute(struct world_rank *r)
+{
+    const struct timespec pause = {0, 3000000};
+
+    for (size_t b = 0; b < N_BUCKETS; b++) {
+        TRY(comm_post(r->w->comm, r->rank, b));
+        (void)nanosleep(&pause, NULL);
+    }
+    for (size_t b = 0; b < N_BUCKETS; b++) {
+        TRY(comm_wait(r->w->comm, r->rank, b));
+    }
+    return ST_OK;
+}
+
+/* From when the second rank came until rank 0 had the sum. */
+static double seconds_of(const struct world *w, size_t b)
+{
+    struct comm_times t0 = comm_last_times(w->comm, 0, b), t1 = comm_last_times(w->comm, 1, b);
+
+    return t0.done_s - (t0.posted_s > t1.posted_s ? t0.posted_s : t1.posted_s);
+}
+
+Test(comm, times_on_emulated_links_are_the_links_own_whenever_somebody_looks)
+{
+    struct world_rank ranks[16];
+    struct world w;
+    double first[N_BUCKETS] = {0};
+
+    world_init(&w, "onehop", 2);
+    w.cfg.fabric = (char *)"emulate";
+    w.cfg.fabric_scale = 0.000005; /* 0.8 ms for the largest bucket */
+    world_start(&w);
+    for (int step = 0; step < 5; step++) {
+        world_run(&w, ranks, 1, post_and_compute);
+        for (size_t b = 0; b < N_BUCKETS; b++) {
+            double took = w.buckets[b].n > 0 ? seconds_of(&w, b) : 0;
+            first[b] = step == 0 ? took : first[b];
+            cr_assert_float_eq(took, first[b], 1e-8, "bucket %zu: %.9f s, not %.9f", b, took,
+                               first[b]);
+        }
+    }
+    cr_assert_geq(first[0], 2 * 0.5 * 40000 * 4 * w.cfg.fabric_scale / 1000 * 0.999);
     world_fini(&w);
 }

@@ -134,7 +134,7 @@ static enum status shut_pair(const struct cuda_set *set, int a, int b)
 
 static enum status try_pair(struct cuda_set *set, int a, int b, bool *out)
 {
-    bool allowed;
+    bool allowed = false;
 
     *out = set->ranks[a].device == set->ranks[b].device;
     if (*out) {
