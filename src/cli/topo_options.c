@@ -21,6 +21,7 @@ static const struct args_flag flags[] = {
     {"format", "F", "import: nccl, smi, hwloc, forestcoll (found out by default)", NULL, 0},
     {"count", "N", "probe: number of CPU devices (all cores)", NULL, 'n'},
     {"type", "T", "probe: cpu, measured (default), or cuda, as the driver tells", NULL, 0},
+    {"measure", NULL, "probe: measure what copies between GPUs reach, too", NULL, 0},
     {"out", "FILE", "write there instead of stdout; draw: .dot, .svg, .png, .pdf", NULL, 'o'},
     {"json", NULL, "JSON on stdout and nothing else there", NULL, 'j'},
     {"help", NULL, "this text", NULL, 'h'},
@@ -73,6 +74,10 @@ static enum status set_option(struct topo_options *o, const char *name, const ch
     }
     if (strcmp(name, "count") == 0) {
         return read_int(name, value, 2, 64, &o->n_devices);
+    }
+    if (strcmp(name, "measure") == 0) {
+        o->measure = true;
+        return ST_OK;
     }
     o->json = true;
     return ST_OK;

@@ -1,10 +1,12 @@
 /*
  * topo probe: the links between CPU devices. A device is a core; what one writes another copies,
- * and the time of the copies is the link. The links of GPUs are what the driver says.
+ * and the time of the copies is the link. The links of GPUs are what the driver says, and with
+ * --measure their rates what copies reach.
  */
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -12,6 +14,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/topo_tool.h"
+#include "comm/link_rates.h"
+#include "device/device.h"
 #include "topo/topo_discover.h"
 #include "topo/topo_export.h"
 
@@ -107,12 +111,41 @@ static enum status write_result(const struct topo_options *o, const struct topo 
     return st != ST_OK ? st : closed;
 }
 
+/* What copies from GPU to GPU reach. */
+static enum status measure_gpus(struct topo *t)
+{
+    const size_t n = (size_t)t->n_devices;
+    const struct device_ops *ops;
+    double *rates = mem_alloc(n * n, sizeof *rates);
+    int *devices = mem_alloc(n, sizeof *devices);
+    void *set = NULL;
+    enum status st = rates == NULL || devices == NULL ? ST_NOMEM : ST_OK;
+
+    (void)setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1); /* the order of the topology */
+    st = st == ST_OK ? device_find("cuda", &ops) : st;
+    for (size_t i = 0; st == ST_OK && i < n; i++) {
+        devices[i] = (int)i;
+    }
+    if (st == ST_OK) {
+        st = ops->open(devices, (int)n, &set);
+    }
+    if (st == ST_OK) {
+        st = link_rates_measure(ops, set, (int)n, LARGE, rates);
+        ops->close(set);
+    }
+    st = st == ST_OK ? link_rates_apply(t, rates) : st;
+    mem_free(devices);
+    mem_free(rates);
+    return st;
+}
+
 static enum status probe_gpus(const struct topo_options *o)
 {
     const struct topo_discovery here = {.library = NULL};
     struct topo *t = NULL;
     enum status st = topo_discover(&here, &t);
 
+    st = st == ST_OK && o->measure ? measure_gpus(t) : st;
     st = st == ST_OK ? write_result(o, t) : st;
     topo_destroy(t);
     return st;

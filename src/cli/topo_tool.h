@@ -17,7 +17,7 @@ struct topo_options {
     int root;
     int n_devices;  /* probe */
     size_t n_bytes; /* of the message a plan is for; 0: unlimited */
-    bool json;
+    bool json, measure;
 };
 
 struct topo_command {
