@@ -96,6 +96,7 @@ struct config_device {
     bool pin;
     char *compute; /* fp32 | bf16 | fp16 */
     bool tf32, oversubscribe;
+    char *graph; /* auto | off */
 };
 
 struct config_log {

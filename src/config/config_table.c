@@ -214,6 +214,10 @@ static const struct config_key table[] = {
      .help = "GPUs: factors of fp32 products are rounded to TF32's 10 bits, which is faster."},
     {AT(device, oversubscribe), KEY_BOOL, "no", .habits = "share|share_gpu",
      .help = "GPUs: several devices of a training may be the same GPU, in turn."},
+    {AT(device, graph), KEY_CHOICE, "auto", .choices = "auto|off",
+     .habits = "graphs|cuda_graph|cuda_graphs|capture",
+     .help = "GPUs: what a pass puts on the stream is captured into graphs, one for each stretch "
+             "between two buckets, and replayed in later steps."},
 
     {AT(log, log_every), KEY_INT, "50", 0, 4e9, KEY_LOCAL,
      .habits = "display|log_interval|print_freq|print_every",

@@ -83,6 +83,17 @@ struct device_finite {
     uint32_t *flag; /* in any memory of the set */
 };
 
+enum {
+    DEVICE_STORE_BYTES = 32
+};
+
+/* Bytes that travel with the call itself: the host may forget them at once. */
+struct device_store {
+    void *dst;
+    size_t n; /* up to DEVICE_STORE_BYTES */
+    unsigned char bytes[DEVICE_STORE_BYTES];
+};
+
 struct device_ops {
     const char *type; /* value of [device] type */
     size_t align;     /* bytes: of memory, and of what is put into parts of it */
@@ -130,6 +141,7 @@ struct device_ops {
     MUST_CHECK enum status (*copy)(void *set, void *stream, void *dst, const void *src,
                                    size_t bytes);
     MUST_CHECK enum status (*clear)(void *set, void *stream, void *p, size_t bytes); /* to zero */
+    MUST_CHECK enum status (*store)(void *set, void *stream, const struct device_store *s);
     MUST_CHECK enum status (*convert)(void *set, void *stream, const struct device_convert *c);
     MUST_CHECK enum status (*finite)(void *set, void *stream, const struct device_finite *f);
     MUST_CHECK enum status (*fold)(void *set, void *stream, const struct device_fold *f);

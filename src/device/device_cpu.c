@@ -7,6 +7,7 @@
 #include "device/kernels/kernel_finite.h"
 #include "device/kernels/kernel_fold.h"
 #include "device/kernels/kernel_sgd.h"
+#include "device/kernels/kernel_store.h"
 
 /* Work runs when it is put on a stream, so streams and events only have to exist. */
 struct cpu_set {
@@ -149,6 +150,14 @@ static enum status cpu_clear(void *set, void *stream, void *p, size_t bytes)
 static const struct kernel_place everything = {
     .block = 0, .n_blocks = 1, .thread = 0, .n_threads = 1};
 
+static enum status cpu_store(void *set, void *stream, const struct device_store *s)
+{
+    (void)set;
+    (void)stream;
+    kernel_store(everything, s);
+    return ST_OK;
+}
+
 static enum status cpu_convert(void *set, void *stream, const struct device_convert *c)
 {
     (void)set;
@@ -206,6 +215,7 @@ const struct device_ops device_cpu = {
     .event_sync = cpu_event_sync,
     .copy = cpu_copy,
     .clear = cpu_clear,
+    .store = cpu_store,
     .convert = cpu_convert,
     .finite = cpu_finite,
     .fold = cpu_fold,

@@ -200,7 +200,11 @@ static enum status build(struct graph *g, const struct graph_args *args, int var
     TRY(graph_plan(g));
     TRY(make_state(g));
     TRY(make_memory(g));
-    return args->place != NULL ? graph_stage_init(g) : ST_OK;
+    if (args->place != NULL) {
+        TRY(graph_stage_init(g));
+        TRY(graph_capture_init(g));
+    }
+    return ST_OK;
 }
 
 enum status graph_build(const struct graph_args *args, int variant, bool *incomplete,
@@ -260,6 +264,7 @@ void graph_destroy(struct graph *g)
     give(g, g->scratch);
     give(g, g->state);
     if (p != NULL) {
+        graph_capture_fini(g);
         graph_stage_fini(g);
     }
     if (g->lib != NULL) {

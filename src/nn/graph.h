@@ -76,6 +76,7 @@ struct graph_args {
     const struct device_place *place; /* where it is computed; NULL: on the host. Must outlive it */
     uint64_t seed;                    /* dropout */
     int rank;                         /* dropout: ranks differ */
+    bool capture; /* on devices that have graphs: run each pass from graphs, see graph_cut */
 };
 
 /*
@@ -112,7 +113,7 @@ struct graph_param graph_param(const struct graph *g,
                                int i); /* ascending offsets: backward order */
 
 /* Where weights are read and gradients written from now on; both [graph_arena_n], 64-byte aligned.
- * `grads` may be NULL without training. */
+ * `grads` may be NULL without training. Before the first pass, where passes are captured. */
 void graph_bind(struct graph *g, const float *params, float *grads);
 
 /* Tell the graph that the bound parameters have changed; the next forward refreshes what it derives
@@ -141,6 +142,19 @@ struct graph_result {
     size_t top1, top5; /* correct samples */
     size_t n;
 };
+
+/*
+ * A hook is about to put something on the graph's stream, or to look at what is there: it must call
+ * this before. A pass that is captured ends a stretch here, and puts it on the stream.
+ *
+ * Captured passes: the first pass of its kind (batch size, place of the batch, direction) is issued
+ * call by call, the second one is captured, those that follow launch what was captured. Therefore
+ * its hooks must cut at the same layers every time, or the pass fails with ST_INTERNAL.
+ */
+MUST_CHECK enum status graph_cut(struct graph *g);
+
+/* Stretches that were captured so far. */
+size_t graph_n_captured(const struct graph *g);
 
 /*
  * Called around layers. `i` is an index for graph_param(). before_forward: parameter i is about to

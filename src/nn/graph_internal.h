@@ -72,6 +72,40 @@ struct stage {
     int next;
     struct graph_result *result; /* the host's */
     void *done;                  /* event: it is there */
+    struct op_now *now;          /* the device's */
+};
+
+enum capture_pass {
+    CAPTURE_EVALUATION,
+    CAPTURE_FORWARD,
+    CAPTURE_BACKWARD,
+    CAPTURE_PASSES
+};
+
+/* The calls of a pass from one cut to the next. */
+struct stretch {
+    void *graph;
+    size_t end; /* calls of the pass before its end */
+};
+
+struct replay {
+    enum {
+        REPLAY_NEW,
+        REPLAY_WARM, /* run once, so that libraries have loaded and set up what they need */
+        REPLAY_READY,
+        REPLAY_FAILED
+    } state;
+    struct stretch *stretches;
+    size_t n;
+};
+
+/* Passes on a device's stream, as graphs (graph_capture.c). */
+struct capture {
+    struct replay *all;  /* [n_batches][2 slots][CAPTURE_PASSES]; NULL: none */
+    struct replay *pass; /* the one under way; NULL: its calls are issued */
+    bool taking;         /* it is captured for the first time */
+    bool open;           /* there are calls since the last cut */
+    size_t calls, at;    /* of the pass; stretches that were launched */
 };
 
 struct graph {
@@ -95,6 +129,7 @@ struct graph {
     float *state;
     size_t state_n;
     struct stage stage;
+    struct capture capture;
     const float *x;             /* of the last forward pass, where it is computed */
     size_t batch;               /* its index */
     struct graph_result result; /* on the host */
@@ -133,6 +168,20 @@ MUST_CHECK enum status graph_stage_put(struct graph *g, size_t n, const float **
 /* Copy memory of the place to the host, after what was put on the stream, and wait for it. */
 MUST_CHECK enum status graph_stage_fetch(const struct graph *g, void *to, const void *from,
                                          size_t bytes);
+
+/* Put step or scale, by its offset in struct op_now, where the calls on the stream read it. */
+MUST_CHECK enum status graph_stage_now(const struct graph *g, size_t offset, const void *value,
+                                       size_t bytes);
+
+/* graph_capture.c: only for graphs with a place. Errors: ST_NOMEM. */
+MUST_CHECK enum status graph_capture_init(struct graph *g);
+void graph_capture_fini(struct graph *g); /* takes half-built ones; nothing may be under way */
+
+/* A pass over g->batch begins, and has ended with `st`, which is returned unless the capture
+ * fails. Between them: is the next call to be issued, or done by what was captured? */
+void graph_capture_begin(struct graph *g, enum capture_pass pass);
+MUST_CHECK enum status graph_capture_end(struct graph *g, enum status st);
+MUST_CHECK enum status graph_capture_call(struct graph *g, bool *issue);
 
 /* graph_run.c: the forward call of one node. */
 MUST_CHECK enum status graph_forward_node(struct graph *g, struct node *n,

@@ -64,6 +64,8 @@ static void *scratch_of(const struct graph *g, const struct node *n, int directi
 
 enum status graph_forward_node(struct graph *g, struct node *n, const struct graph_hooks *hooks)
 {
+    bool issue;
+
     for (int k = 0;
          hooks != NULL && hooks->before_forward != NULL && k < n->op_node.layer->n_params; k++) {
         TRY(hooks->before_forward(hooks->ctx, n->first_param + k));
@@ -77,7 +79,36 @@ enum status graph_forward_node(struct graph *g, struct node *n, const struct gra
         n->io.x[0] = g->x;
     }
     n->io.scratch = scratch_of(g, n, 0);
-    return n->kind->forward(n->op, &n->io);
+    TRY(graph_capture_call(g, &issue));
+    return issue ? n->kind->forward(n->op, &n->io) : ST_OK;
+}
+
+static enum status forward_nodes(struct graph *g, const struct graph_hooks *hooks)
+{
+    int64_t start = now_ns(g);
+
+    for (int i = 0; i < g->n_nodes; i++) {
+        TRY(graph_forward_node(g, &g->nodes[i], hooks));
+        account(g, &g->nodes[i], CALL_FORWARD, &start);
+    }
+    return ST_OK;
+}
+
+/* What is the same for all nodes of a pass. */
+static void set_pass(struct graph *g, size_t n, const int32_t *labels, bool training, uint64_t step)
+{
+    const bool on_device = g->args.place != NULL;
+
+    for (int i = 0; i < g->n_nodes; i++) {
+        struct op_io *io = &g->nodes[i].io;
+        io->n = n;
+        io->batch = g->batch;
+        io->training = training;
+        io->step = step;
+        io->now = g->stage.now;
+        io->labels = labels;
+        io->result = on_device ? g->stage.result : &g->result;
+    }
 }
 
 enum status graph_forward(struct graph *g, const float *x, const int32_t *labels, size_t n,
@@ -85,29 +116,20 @@ enum status graph_forward(struct graph *g, const float *x, const int32_t *labels
                           struct graph_result *out)
 {
     const struct device_place *p = g->args.place;
-    int64_t start;
 
     TRY(check_labels(g, labels, n));
     TRY(find_batch(g, n, &g->batch));
     g->args.ops->attach(g->lib);
     if (p != NULL) {
         TRY(graph_stage_put(g, n, &x, &labels));
+        TRY(graph_stage_now(g, offsetof(struct op_now, step), &step, sizeof step));
     }
     g->result = (struct graph_result){.n = n};
     g->x = x;
     g->trained = training && g->args.training;
-    start = now_ns(g);
-    for (int i = 0; i < g->n_nodes; i++) {
-        struct op_io *io = &g->nodes[i].io;
-        io->n = n;
-        io->batch = g->batch;
-        io->training = training;
-        io->step = step;
-        io->labels = labels;
-        io->result = p != NULL ? g->stage.result : &g->result;
-        TRY(graph_forward_node(g, &g->nodes[i], hooks));
-        account(g, &g->nodes[i], CALL_FORWARD, &start);
-    }
+    set_pass(g, n, labels, training, step);
+    graph_capture_begin(g, training ? CAPTURE_FORWARD : CAPTURE_EVALUATION);
+    TRY(graph_capture_end(g, forward_nodes(g, hooks)));
     if (p != NULL) {
         TRY(p->ops->record(p->set, p->stream, g->stage.done));
     }
@@ -148,34 +170,80 @@ static enum status backward_hooks(const struct node *n, const struct graph_hooks
     return ST_OK;
 }
 
-static enum status backward_node(struct graph *g, struct node *n, const struct graph_hooks *hooks)
+/* The gradient of the node's output, if it has several parts; then those of its weights. */
+static enum status weights_call(struct graph *g, struct node *n)
 {
     const struct op_node *o = &n->op_node;
-    bool mask = o->relu && !n->info.masks, wants_dx = false;
-    int64_t start = now_ns(g);
+    const bool mask = o->relu && !n->info.masks, combines = n->combined_from[0] != NO_BUFFER;
+    bool issue = false;
 
-    n->io.scratch = scratch_of(g, n, 1);
-    if (n->combined_from[0] != NO_BUFFER) {
+    if (combines || n->kind->backward_weights != NULL) {
+        TRY(graph_capture_call(g, &issue));
+    }
+    if (issue && combines) {
         g->args.ops->gradient(g->lib, &g->values[o->output], n->io.n, mask ? n->io.y : NULL,
                               graph_buffer(g, n->combined_from[0]),
                               graph_buffer(g, n->combined_from[1]), graph_buffer(g, n->dy[0]));
     }
-    if (n->kind->backward_weights != NULL) {
-        TRY(n->kind->backward_weights(n->op, &n->io));
+    return issue && n->kind->backward_weights != NULL ? n->kind->backward_weights(n->op, &n->io)
+                                                      : ST_OK;
+}
+
+/* Those of its inputs, and of its weights if they come together. */
+static enum status inputs_call(struct graph *g, struct node *n)
+{
+    bool wanted = n->kind->backward_weights == NULL, issue = false;
+
+    for (int k = 0; k < n->op_node.n_inputs; k++) {
+        wanted = wanted || n->op_node.wants_dx[k];
+    }
+    if (wanted) {
+        TRY(graph_capture_call(g, &issue));
+    }
+    return issue ? n->kind->backward(n->op, &n->io) : ST_OK;
+}
+
+static enum status sums_call(struct graph *g, const struct node *n)
+{
+    bool issue = false;
+
+    if (n->n_sums > 0) {
+        TRY(graph_capture_call(g, &issue));
+    }
+    if (issue) {
+        add_parts(g, n);
+    }
+    return ST_OK;
+}
+
+static enum status backward_node(struct graph *g, struct node *n, const struct graph_hooks *hooks)
+{
+    const bool apart = n->kind->backward_weights != NULL;
+    int64_t start = now_ns(g);
+
+    n->io.scratch = scratch_of(g, n, 1);
+    TRY(weights_call(g, n));
+    if (apart) {
         account(g, n, CALL_BACKWARD_WEIGHTS, &start);
         TRY(backward_hooks(n, hooks));
     }
-    for (int k = 0; k < o->n_inputs; k++) {
-        wants_dx = wants_dx || o->wants_dx[k];
-    }
-    if (wants_dx || n->kind->backward_weights == NULL) {
-        TRY(n->kind->backward(n->op, &n->io));
-    }
-    if (n->kind->backward_weights == NULL) {
+    TRY(inputs_call(g, n));
+    if (!apart) {
         TRY(backward_hooks(n, hooks));
     }
-    add_parts(g, n);
+    TRY(sums_call(g, n));
     account(g, n, CALL_BACKWARD, &start);
+    return ST_OK;
+}
+
+static enum status backward_nodes(struct graph *g, float scale, const struct graph_hooks *hooks)
+{
+    for (int i = g->n_nodes - 1; i >= 0; i--) {
+        if (g->nodes[i].has_backward) {
+            g->nodes[i].io.scale = scale;
+            TRY(backward_node(g, &g->nodes[i], hooks));
+        }
+    }
     return ST_OK;
 }
 
@@ -186,13 +254,9 @@ enum status graph_backward(struct graph *g, float scale, const struct graph_hook
                         net_name(g->args.net));
     }
     g->args.ops->attach(g->lib);
-    for (int i = g->n_nodes - 1; i >= 0; i--) {
-        if (g->nodes[i].has_backward) {
-            g->nodes[i].io.scale = scale;
-            TRY(backward_node(g, &g->nodes[i], hooks));
-        }
-    }
-    return ST_OK;
+    TRY(graph_stage_now(g, offsetof(struct op_now, scale), &scale, sizeof scale));
+    graph_capture_begin(g, CAPTURE_BACKWARD);
+    return graph_capture_end(g, backward_nodes(g, scale, hooks));
 }
 
 static bool value_is_finite(const struct value_desc *v, const void *data, size_t n)

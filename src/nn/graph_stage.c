@@ -33,13 +33,15 @@ enum status graph_stage_init(struct graph *g)
 {
     const struct device_place *p = g->args.place;
     struct stage *s = &g->stage;
-    void *result = NULL;
+    void *result = NULL, *now = NULL;
 
     TRY(p->ops->stream_create(p->set, p->rank, &s->upload));
     TRY(slot_init(g, &s->slots[0]));
     TRY(slot_init(g, &s->slots[1]));
     TRY(p->ops->alloc_host(p->set, sizeof *s->result, &result));
     s->result = result;
+    TRY(p->ops->alloc(p->set, p->rank, sizeof *s->now, &now));
+    s->now = now;
     return p->ops->event_create(p->set, p->rank, &s->done);
 }
 
@@ -58,6 +60,7 @@ void graph_stage_fini(struct graph *g)
         p->ops->event_destroy(p->set, slot->read);
     }
     p->ops->release_host(p->set, s->result);
+    p->ops->release(p->set, p->rank, s->now);
     p->ops->event_destroy(p->set, s->done);
     p->ops->stream_destroy(p->set, s->upload);
 }
@@ -84,6 +87,18 @@ enum status graph_stage_put(struct graph *g, size_t n, const float **x, const in
     *x = slot->x;
     *labels = slot->labels;
     return ST_OK;
+}
+
+enum status graph_stage_now(const struct graph *g, size_t offset, const void *value, size_t bytes)
+{
+    const struct device_place *p = g->args.place;
+    struct device_store s = {.dst = (char *)g->stage.now + offset, .n = bytes};
+
+    if (p == NULL) {
+        return ST_OK;
+    }
+    memcpy(s.bytes, value, bytes);
+    return p->ops->store(p->set, p->stream, &s);
 }
 
 enum status graph_stage_fetch(const struct graph *g, void *to, const void *from, size_t bytes)

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "nn/graph.h"
 #include "nn/net.h"
+#include "nn/op_now.h"
 
 /*
  * A library of operations: one slot per layer kind. The graph owns all memory and the order of
@@ -95,6 +96,7 @@ struct op_io {
     size_t batch;
     bool training;
     uint64_t step;
+    const struct op_now *now; /* a device's, which is to be read there instead of step and scale */
     uint64_t weights_version; /* changes when w does */
     const void *x[LAYER_MAX_INPUTS];
     void *y;

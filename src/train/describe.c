@@ -38,6 +38,12 @@ static void describe_devices(const struct trainer *t, FILE *out)
             t->cfg->device.type, t->n_threads, t->n_threads == 1 ? "" : "s",
             t->pinned ? " on cores of its own" : "", nn_ops_version(t->ops),
             t->cfg->device.compute);
+    if (t->on_device) {
+        fprintf(out, "passes            %s\n",
+                strcmp(t->cfg->device.graph, "off") == 0 ? "call by call: [device] graph = off"
+                : t->device->capture_begin == NULL ? "call by call: the devices have no graphs"
+                                                   : "as graphs, captured in the first steps");
+    }
 }
 
 static void describe_batches(const struct trainer *t, FILE *out)

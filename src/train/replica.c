@@ -23,6 +23,7 @@ static enum status make_graph(struct rank *r)
         .seed = (uint64_t)t->cfg->train.seed,
         .rank = r->index,
         .place = r->place,
+        .capture = strcmp(t->cfg->device.graph, "off") != 0,
     };
 
     return graph_create(&args, &r->graph);

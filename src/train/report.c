@@ -194,6 +194,9 @@ enum status report_end(struct trainer *t, enum status result)
         printf("skipped %" PRIu64 " steps whose loss or gradients were not finite\n",
                t->totals.skipped);
     }
+    if (s->graphs > 0) {
+        printf("passes ran as %zu graphs on each device\n", s->graphs);
+    }
     if (s->test_n > 0) {
         printf("test accuracy %.2f %% (%zu of %zu images)\n", 100 * s->top1, s->test_top1_n,
                s->test_n);

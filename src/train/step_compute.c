@@ -27,15 +27,15 @@ void step_post_all(struct step *s)
     }
 }
 
-/* Move a parameter's gradient from backward's arena into the sums over the micro-batches. */
-static void accumulate(struct rank *r, int i)
+/* Move the gradients of a bucket from backward's arena into the sums over the micro-batches. */
+static void accumulate(struct rank *r, size_t b)
 {
-    const struct graph_param p = graph_param(r->graph, i);
-    const float *from = r->grads + p.offset;
-    float *to = r->sums + p.offset;
+    const struct comm_bucket *k = &r->t->buckets[b];
+    const float *from = r->grads + k->offset;
+    float *to = r->sums + k->offset;
 
     if (r->grads != r->sums) {
-        rank_fail(r, r->first_micro ? arena_copy(r, to, from, p.n) : arena_add(r, to, from, p.n));
+        rank_fail(r, r->first_micro ? arena_copy(r, to, from, k->n) : arena_add(r, to, from, k->n));
     }
 }
 
@@ -59,6 +59,9 @@ static enum status before_forward(void *ctx, int i)
         trace_layer(s, TRACE_FORWARD);
         s->layer = -1;
     }
+    if (r->t->across) { /* the same cuts in every pass, whatever is due */
+        rank_fail(r, graph_cut(r->graph));
+    }
     due_take(r, (size_t)r->t->bucket_of[i], true);
     if (r->traced && layer != s->layer) {
         s->layer = layer;
@@ -71,15 +74,19 @@ static enum status before_forward(void *ctx, int i)
  * All gradients of bucket `b` are there. Where the reduction updates the weights at once, it must
  * wait for this layer's backward pass to its inputs, which reads them and comes after the hook.
  */
-static void complete(struct step *s, int b)
+static void complete(struct step *s, size_t b)
 {
-    if (!s->r->t->cfg->comm.overlap) {
+    struct rank *r = s->r;
+
+    rank_fail(r, graph_cut(r->graph));
+    accumulate(r, b);
+    if (r->status != ST_OK || !r->last_micro || !r->t->cfg->comm.overlap) {
         return;
     }
-    if (s->r->t->fused) {
-        s->held = b;
+    if (r->t->fused) {
+        s->held = (int)b;
     } else {
-        post(s, (size_t)b);
+        post(s, b);
     }
 }
 
@@ -103,9 +110,8 @@ static enum status after_backward(void *ctx, int i)
         trace_layer(s, TRACE_BACKWARD);
     }
     post_held(s);
-    accumulate(r, i);
-    if (r->last_micro && --r->left[b] == 0) {
-        complete(s, b);
+    if (--r->left[b] == 0) {
+        complete(s, (size_t)b);
     }
     s->layer_from_s = r->traced ? clock_now_s() : 0;
     survey_resume(r);
@@ -153,12 +159,21 @@ static void forward(struct step *s, const struct batch *batch)
     }
 }
 
+static void reset_buckets(struct rank *r)
+{
+    memset(r->left, 0, r->t->n_buckets * sizeof *r->left);
+    for (int i = 0; i < graph_n_params(r->graph); i++) {
+        r->left[r->t->bucket_of[i]]++;
+    }
+}
+
 static void backward(struct step *s, const struct batch *batch)
 {
     struct rank *r = s->r;
     const struct graph_hooks hooks = {s, NULL, after_backward};
 
     due_take_all(r, true); /* of parameters that the forward pass does not read */
+    reset_buckets(r);
     s->layer = -1;
     s->layer_from_s = r->traced ? clock_now_s() : 0;
     survey_resume(r);
@@ -204,15 +219,6 @@ static void micro_batch(struct step *s, struct batch *batch)
     }
 }
 
-static void reset_buckets(struct rank *r)
-{
-    memset(r->left, 0, r->t->n_buckets * sizeof *r->left);
-    for (int i = 0; i < graph_n_params(r->graph); i++) {
-        r->left[r->t->bucket_of[i]]++;
-    }
-    r->first_micro = true;
-}
-
 /* All micro-batches. Every rank gets as many as the others, some of them empty. */
 void step_compute(struct step *s)
 {
@@ -221,7 +227,7 @@ void step_compute(struct step *s)
     double now = clock_now_s();
 
     times->exposed_s = r->carried_s;
-    reset_buckets(r);
+    r->first_micro = true;
     for (size_t m = 0; m < r->t->schedule.accum; m++) {
         struct batch batch = {.micro = m};
         double ready, exposed_s;

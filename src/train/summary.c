@@ -81,9 +81,10 @@ static json_t *devices_array(const struct trainer *t)
         char name[32];
         (void)snprintf(name, sizeof name, "%s:%d", t->cfg->device.type, r);
         (void)json_array_append_new(
-            all, json_pack("{s:i, s:s, s:i, s:b, s:o, s:o}", "rank", r, "device", name, "threads",
-                           t->n_threads, "pinned", t->pinned, "images",
-                           count(t->totals.rank_images[r]), "images_per_s", real(rate)));
+            all, json_pack("{s:i, s:s, s:i, s:b, s:o, s:o, s:o}", "rank", r, "device", name,
+                           "threads", t->n_threads, "pinned", t->pinned, "images",
+                           count(t->totals.rank_images[r]), "images_per_s", real(rate), "graphs",
+                           count(graph_n_captured(t->ranks[r].graph))));
     }
     return all;
 }

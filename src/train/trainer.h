@@ -18,6 +18,7 @@ struct trainer_summary {
     double test_loss, top1,
         top5; /* of the last evaluation; accuracies in [0, 1], nan without one */
     size_t test_n, test_top1_n;
+    size_t graphs;       /* into which the passes of a device were captured */
     double images_per_s; /* total, over the training steps after warm-up */
 };
 

@@ -231,6 +231,22 @@ static void try_finite(struct check *c, size_t n, size_t bad)
     c->d->release(c->set, 0, flag);
 }
 
+static void try_store(struct check *c)
+{
+    unsigned char *p = device_memory(c, 0, 2 * DEVICE_STORE_BYTES);
+    struct device_store s = {.dst = p + 1, .n = DEVICE_STORE_BYTES};
+
+    for (size_t i = 0; i < s.n; i++) {
+        s.bytes[i] = (unsigned char)(i + 1);
+    }
+    expect(c->d->store(c->set, c->stream, &s), "a store");
+    move(c, c->host, p, 2 * DEVICE_STORE_BYTES);
+    for (size_t i = 0; i < 2 * DEVICE_STORE_BYTES; i++) {
+        c->n_wrong += (unsigned char)c->host[i] != (i <= s.n ? i : 0);
+    }
+    c->d->release(c->set, 0, p);
+}
+
 static bool check_numbers(struct check *c)
 {
     static const size_t sizes[] = {1, 3, 1000, 8191};
@@ -245,6 +261,8 @@ static bool check_numbers(struct check *c)
         try_finite(c, sizes[k], sizes[k] - 1);
         n_cases += 5;
     }
+    try_store(c);
+    n_cases++;
     return report("kernels_numbers", c, n_cases);
 }
 

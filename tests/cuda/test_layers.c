@@ -344,13 +344,15 @@ Test(layers, lrn_is_the_gradient_of_itself)
 
 Test(layers, dropout_draws_the_numbers_of_the_host)
 {
-    struct rng r = rng_make(7, RNG_DROPOUT, 99);
+    const struct op_now now = {.step = 99};
+    struct rng r = rng_make(7, RNG_DROPOUT, UINT64_C(3) << 38 | 99);
     struct cd_args a = {.x = x,
                         .out = y,
                         .kept = kept,
                         .seed = 7,
                         .purpose = RNG_DROPOUT,
-                        .stream = 99,
+                        .stream = UINT64_C(3) << 38,
+                        .now = &now,
                         .keep_below = 1u << 31,
                         .scale = 2.0f};
     uint32_t word[4];
@@ -365,6 +367,7 @@ Test(layers, dropout_draws_the_numbers_of_the_host)
 
 Test(layers, loss_counts_and_its_gradient_sums_to_zero)
 {
+    const struct op_now now = {.scale = 0.5f};
     int32_t labels[4] = {0, 2, 1, 3};
     struct cd_loss_row rows[4];
     double sum;
@@ -374,7 +377,7 @@ Test(layers, loss_counts_and_its_gradient_sums_to_zero)
                         .labels = labels,
                         .probabilities = x2,
                         .losses = rows,
-                        .scale = 0.5f,
+                        .now = &now,
                         .out = dx};
     const float z[16] = {3, 1, 1, 0, /**/ 5, 5, 5, 0, /**/ 0, NAN, 0, 0, /**/ 1000, 0, 0, -1000};
 

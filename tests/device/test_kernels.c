@@ -15,6 +15,7 @@
 #include "device/kernels/kernel_finite.h"
 #include "device/kernels/kernel_fold.h"
 #include "device/kernels/kernel_sgd.h"
+#include "device/kernels/kernel_store.h"
 
 static const size_t counts[] = {0, 1, 3, 4, 5, 15, 16, 17, 255, 256, 257, 1000, 8191};
 #define N_COUNTS (sizeof counts / sizeof *counts)
@@ -329,6 +330,25 @@ Test(kernels, sgd_tiles_beyond_32_bits)
     cr_assert_eq(kernel_sgd_find(ranges, 4, ranges[2].first_tile), 2);
     cr_assert_eq(kernel_sgd_find(ranges, 4, n_tiles - 2), 2);
     cr_assert_eq(kernel_sgd_find(ranges, 4, n_tiles - 1), 3);
+}
+
+/* --- store --- */
+
+Test(kernels, store_writes_its_bytes_and_no_others)
+{
+    for (size_t n = 0; n <= DEVICE_STORE_BYTES; n++) {
+        unsigned char at[DEVICE_STORE_BYTES + 2] = {0};
+        struct device_store s = {.dst = at + 1, .n = n};
+        for (size_t i = 0; i < DEVICE_STORE_BYTES; i++) {
+            s.bytes[i] = (unsigned char)(i + 1);
+        }
+        for (size_t b = 0; b < 6; b++) {
+            kernel_store(place(b / 3, 2, b % 3, 3), &s);
+        }
+        for (size_t i = 0; i < sizeof at; i++) {
+            cr_assert_eq(at[i], i >= 1 && i <= n ? i : 0, "byte %zu of %zu", i, n);
+        }
+    }
 }
 
 /* --- finite? --- */

@@ -160,39 +160,45 @@ static void release_host(void *set, void *p)
     mem_free(p);
 }
 
-static enum status stream_create(void *set, int rank, void **out)
+struct stream *sealed_stream(struct set *set)
 {
-    struct set *s = set;
     struct stream *made = mem_alloc(1, sizeof *made);
 
-    (void)rank;
     if (made == NULL) {
-        return ST_NOMEM;
+        return NULL;
     }
     (void)pthread_mutex_lock(&sealed_world.lock);
-    while (s->streams[made->slot] != NULL) {
+    while (set->streams[made->slot] != NULL) {
         made->slot++;
     }
-    s->streams[made->slot] = made;
+    set->streams[made->slot] = made;
     (void)pthread_mutex_unlock(&sealed_world.lock);
-    *out = made;
-    return ST_OK;
+    return made;
+}
+
+void sealed_stream_end(struct set *set, struct stream *s)
+{
+    (void)pthread_mutex_lock(&sealed_world.lock);
+    if (s->first != NULL || s->capture != NULL) {
+        sealed_fault("a stream with work is destroyed");
+    }
+    set->streams[s->slot] = NULL;
+    (void)pthread_mutex_unlock(&sealed_world.lock);
+    mem_free(s);
+}
+
+static enum status stream_create(void *set, int rank, void **out)
+{
+    (void)rank;
+    *out = sealed_stream(set);
+    return *out != NULL ? ST_OK : ST_NOMEM;
 }
 
 static void stream_destroy(void *set, void *stream)
 {
-    struct stream *s = stream;
-
-    if (s == NULL) {
-        return;
+    if (stream != NULL) {
+        sealed_stream_end(set, stream);
     }
-    (void)pthread_mutex_lock(&sealed_world.lock);
-    if (s->first != NULL) {
-        sealed_fault("a stream with work is destroyed");
-    }
-    ((struct set *)set)->streams[s->slot] = NULL;
-    (void)pthread_mutex_unlock(&sealed_world.lock);
-    mem_free(s);
 }
 
 static enum status stream_sync(void *set, void *stream)
@@ -201,6 +207,9 @@ static enum status stream_sync(void *set, void *stream)
     enum status st = ST_OK;
 
     (void)pthread_mutex_lock(&sealed_world.lock);
+    if (s->capture != NULL) {
+        sealed_fault("a thread waits for a stream that it captures");
+    }
     sealed_world.stops += s->first != NULL;
     while (st == ST_OK && s->first != NULL) {
         st = sealed_run_any(set) ? ST_OK : stuck();
@@ -264,6 +273,9 @@ static enum status event_sync(void *set, void *event)
     size_t want;
 
     (void)pthread_mutex_lock(&sealed_world.lock);
+    if (e->capture != NULL) {
+        sealed_fault("a thread waits for an event of a capture");
+    }
     want = e->issued;
     sealed_world.stops += e->reached < want;
     while (st == ST_OK && e->reached < want) {
@@ -282,6 +294,12 @@ static enum status copy(void *set, void *stream, void *dst, const void *src, siz
 static enum status clear(void *set, void *stream, void *p, size_t bytes)
 {
     sealed_put(set, stream, &(struct work){.kind = CLEAR, .u.copy = {p, NULL, bytes}});
+    return ST_OK;
+}
+
+static enum status store(void *set, void *stream, const struct device_store *s)
+{
+    sealed_put(set, stream, &(struct work){.kind = STORE, .u.store = *s});
     return ST_OK;
 }
 
@@ -335,6 +353,7 @@ const struct device_ops *sealed_device(void)
         .event_sync = event_sync,
         .copy = copy,
         .clear = clear,
+        .store = store,
         .convert = convert,
         .finite = is_finite,
         .fold = fold,
@@ -342,6 +361,7 @@ const struct device_ops *sealed_device(void)
     };
 
     table.align = sealed_world.align;
+    sealed_add_graphs(&table);
     return &table;
 }
 
@@ -375,4 +395,9 @@ void sealed_drop_wait(size_t k)
 size_t sealed_n_waits(void)
 {
     return sealed_world.waits;
+}
+
+void sealed_bake(bool on)
+{
+    sealed_world.bake = on;
 }

@@ -1,6 +1,7 @@
 #ifndef TESTS_TRAIN_SEALED_H
 #define TESTS_TRAIN_SEALED_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -40,5 +41,9 @@ size_t sealed_stops(void);
 /* From now on leave out the wait of a stream number `k` (from 1) for an event; 0: none. */
 void sealed_drop_wait(size_t k);
 size_t sealed_n_waits(void);
+
+/* From now on the op library keeps the step and the scale of the time when a call was made, as a
+ * library would that takes them as arguments: what replays a call has the wrong ones then. */
+void sealed_bake(bool on);
 
 #endif

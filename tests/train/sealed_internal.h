@@ -16,6 +16,7 @@ enum {
 enum kind {
     COPY,
     CLEAR,
+    STORE,
     CONVERT,
     FINITE,
     FOLD,
@@ -26,8 +27,9 @@ enum kind {
 };
 
 struct event {
-    size_t issued, reached; /* records, counted */
-    size_t n_uses;          /* queued records and waits */
+    size_t issued, reached;      /* records, counted */
+    size_t n_uses;               /* queued records and waits */
+    const struct graph *capture; /* its last record went there, if it is not NULL */
 };
 
 struct call {
@@ -40,6 +42,7 @@ struct call {
     const void *y, *a, *b;
     void *g;
     void *lib;
+    bool again; /* launched as a part of a graph */
 };
 
 struct work {
@@ -51,6 +54,7 @@ struct work {
             const void *src;
             size_t bytes;
         } copy;
+        struct device_store store;
         struct device_convert convert;
         struct device_finite finite;
         struct device_fold fold;
@@ -67,6 +71,23 @@ struct stream {
     struct work *first, *last;
     size_t n_queued;
     int slot;
+    struct graph *capture; /* where what is put on it goes; NULL: into the queue */
+};
+
+/* Work of a capture, in the order in which it was put there, and what it was put on. */
+struct graph {
+    struct stream *origin;
+    struct taken {
+        struct work work;
+        struct stream *on;
+    } * items;
+    size_t n;
+    /* Of the capture, and the graph's own. */
+    struct {
+        void *taken, *own;
+    } * streams, *events;
+    size_t n_streams, n_events;
+    struct event start;
 };
 
 struct set {
@@ -83,6 +104,7 @@ struct sealed_world {
     uint64_t drawn;
     size_t align;
     size_t faults, stops, waits, drop;
+    bool bake;
 };
 extern struct sealed_world sealed_world;
 
@@ -93,6 +115,14 @@ const struct nn_ops *sealed_host_ops(void);
 
 /* sealed_run.c: put work on a stream, where it waits. */
 void sealed_put(struct set *set, struct stream *s, const struct work *w);
+
+/* sealed.c */
+struct stream *sealed_stream(struct set *set);
+void sealed_stream_end(struct set *set, struct stream *s);
+
+/* sealed_graph.c: with the lock held, take work that belongs to a capture; false if it does not. */
+bool sealed_take(struct stream *s, const struct work *w);
+void sealed_add_graphs(struct device_ops *table);
 
 /* Run something of the set that can be run, with the lock held; false if nothing can. */
 bool sealed_run_any(struct set *set);

@@ -6,6 +6,7 @@
 #include "device/kernels/kernel_finite.h"
 #include "device/kernels/kernel_fold.h"
 #include "device/kernels/kernel_sgd.h"
+#include "device/kernels/kernel_store.h"
 #include "sealed_internal.h"
 
 static const struct kernel_place everything = {0, 1, 0, 1};
@@ -24,6 +25,7 @@ static void *opened(const void *p)
 static void run_call(const struct call *c)
 {
     struct op_io io = c->io;
+    const struct op_now *now = opened(io.now);
 
     sealed_host_ops()->attach(c->lib);
     if (c->fn == NULL) {
@@ -39,6 +41,12 @@ static void run_call(const struct call *c)
         io.w[k] = opened(io.w[k]);
         io.dw[k] = opened(io.dw[k]);
     }
+    if (!sealed_world.bake) {
+        io.step = now->step;
+        io.scale = now->scale;
+    }
+    /* The host's library keeps weights in other layouts, and is told of others by this number. */
+    io.weights_version = c->again ? UINT64_MAX - sealed_world.drawn++ : io.weights_version;
     io.y = opened(io.y);
     io.dy[0] = opened(io.dy[0]);
     io.dy[1] = opened(io.dy[1]);
@@ -87,6 +95,14 @@ static void run_finite(const struct device_finite *finite)
     kernel_finite(everything, &f);
 }
 
+static void run_store(const struct device_store *store)
+{
+    struct device_store s = *store;
+
+    s.dst = opened(s.dst);
+    kernel_store(everything, &s);
+}
+
 static void run_convert(const struct device_convert *convert)
 {
     struct device_convert c = *convert;
@@ -114,6 +130,9 @@ static void run_first(struct stream *s)
         break;
     case CLEAR:
         memset(opened(w->u.copy.dst), 0, w->u.copy.bytes);
+        break;
+    case STORE:
+        run_store(&w->u.store);
         break;
     case CONVERT:
         run_convert(&w->u.convert);
@@ -169,9 +188,14 @@ bool sealed_run_any(struct set *set)
 /* Now and then a device is fast. */
 void sealed_put(struct set *set, struct stream *s, const struct work *w)
 {
-    struct work *copy = malloc(sizeof *copy);
+    struct work *copy;
 
     (void)pthread_mutex_lock(&sealed_world.lock);
+    if (sealed_take(s, w)) {
+        (void)pthread_mutex_unlock(&sealed_world.lock);
+        return;
+    }
+    copy = malloc(sizeof *copy);
     *copy = *w;
     copy->next = NULL;
     if (w->kind == RECORD) {

@@ -4,6 +4,7 @@
 #include "device/kernels/kernel_finite.h"
 #include "device/kernels/kernel_fold.h"
 #include "device/kernels/kernel_sgd.h"
+#include "device/kernels/kernel_store.h"
 
 static __device__ __forceinline__ struct kernel_place here(void)
 {
@@ -21,6 +22,11 @@ template <enum device_dtype D>
 static __global__ void fold_kernel(const __grid_constant__ struct device_fold f)
 {
     kernel_fold(here(), &f, D, f.redop);
+}
+
+static __global__ void store_kernel(const __grid_constant__ struct device_store s)
+{
+    kernel_store(here(), &s);
 }
 
 static __global__ void convert_kernel(const __grid_constant__ struct device_convert c)
@@ -72,6 +78,12 @@ extern "C" cudaError_t cuda_kernels_fold(cudaStream_t stream, size_t n_blocks,
         fold_launch<DEVICE_I32>(stream, blocks, f);
         break;
     }
+    return cudaGetLastError();
+}
+
+extern "C" cudaError_t cuda_kernels_store(cudaStream_t stream, const struct device_store *s)
+{
+    store_kernel<<<1, DEVICE_STORE_BYTES, 0, stream>>>(*s);
     return cudaGetLastError();
 }
 

@@ -45,6 +45,7 @@ const struct device_ops espalier_cuda_device = {
     .event_sync = cuda_stream_event_sync,
     .copy = cuda_stream_copy,
     .clear = cuda_stream_clear,
+    .store = cuda_stream_store,
     .convert = cuda_stream_convert,
     .finite = cuda_stream_finite,
     .fold = cuda_stream_fold,

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "nn/op_now.h"
+
 /* The operands of the kernels of cd_kernel.h; each uses what its comment names. */
 enum {
     CD_SLICES = 256 /* of sums over all pixels */
@@ -45,7 +47,8 @@ struct cd_args {
     float *state;                         /* [2, C] */
     float eps, momentum;
     uint8_t *kept;
-    uint64_t seed, stream;
+    uint64_t seed, stream; /* of random numbers; the step completes the stream */
+    const struct op_now *now;
     uint32_t purpose, keep_below;
     float scale;
     size_t first; /* channel */

@@ -103,9 +103,10 @@ KERNEL void cd_gradient(const struct cd_args *a, size_t i)
 /* out = scale · x where the mask keeps it; forward decides and writes the mask. */
 KERNEL void cd_dropout(const struct cd_args *a, size_t i)
 {
+    uint64_t stream = a->stream | (a->now->step & ((UINT64_C(1) << 38) - 1));
     uint32_t word[4];
 
-    philox_block(a->seed, a->purpose, a->stream, i / 4, word);
+    philox_block(a->seed, a->purpose, stream, i / 4, word);
     a->kept[i] = word[i % 4] < a->keep_below;
     cd_put(a->type, a->out, i, a->kept[i] ? a->scale * cd_get(a->type, a->x, i) : 0.0f);
 }
@@ -488,7 +489,7 @@ KERNEL void cd_loss_gradient(const struct cd_args *a, size_t i)
     const size_t classes = a->out_shape.c;
     bool is_label = i % classes == (size_t)a->labels[i / classes];
 
-    cd_put(a->type, a->out, i, a->scale * (a->probabilities[i] - (is_label ? 1.0f : 0.0f)));
+    cd_put(a->type, a->out, i, a->now->scale * (a->probabilities[i] - (is_label ? 1.0f : 0.0f)));
 }
 
 #endif

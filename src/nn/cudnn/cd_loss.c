@@ -47,7 +47,7 @@ static struct cd_args arguments(const struct loss *l, const struct op_io *io)
                             .loss_sum = &io->result->loss_sum,
                             .top1 = &io->result->top1,
                             .top5 = &io->result->top5,
-                            .scale = io->scale};
+                            .now = io->now};
 }
 
 static enum status loss_forward(void *op, const struct op_io *io)

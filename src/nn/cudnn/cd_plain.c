@@ -332,7 +332,7 @@ static enum status dropout_forward(void *op, const struct op_io *io)
     a.x = io->x[0];
     a.out = io->y;
     a.kept = io->kept;
-    a.stream |= io->step & ((UINT64_C(1) << 38) - 1);
+    a.now = io->now;
     return launch(p, io, io->training ? CD_KERNEL_dropout : CD_KERNEL_sum, &p->out, &a);
 }
 
