@@ -18,7 +18,8 @@ struct rundir {
 
 static const char REMEDY[] = "set [train] output to a new folder where files can be written";
 
-int rundir_make_parents(const char *path)
+/* Make the folders above `path`. Returns 0 or -1 with errno. */
+static int make_parents(const char *path)
 {
     char *copy = mem_strdup(path);
     int result = 0;
@@ -43,22 +44,12 @@ int rundir_make_parents(const char *path)
 char *rundir_tuning_cache(void)
 {
     const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    char *path;
 
     if (base != NULL && base[0] == '/') {
-        path = mem_printf("%s/espalier/tuning", base);
-    } else if (home != NULL && home[0] == '/') {
-        path = mem_printf("%s/.cache/espalier/tuning", home);
-    } else {
-        path = mem_strdup("");
+        return mem_printf("%s/espalier/tuning", base);
     }
-    if (path != NULL && path[0] != '\0' && rundir_make_parents(path) != 0) {
-        log_warn("cannot make the folder of %s (%s), the timing of algorithms is not kept for the "
-                 "next run",
-                 path, strerror(errno));
-        path[0] = '\0';
-    }
-    return path;
+    return home != NULL && home[0] == '/' ? mem_printf("%s/.cache/espalier/tuning", home)
+                                          : mem_strdup("");
 }
 
 static bool is_folder(const char *path)
@@ -70,7 +61,9 @@ static bool is_folder(const char *path)
 
 static enum status refuse(const char *path, int error)
 {
-    return log_fail(error == ENOSPC || error == EIO ? ST_IO : ST_INPUT,
+    return log_fail(error == ENOMEM                   ? ST_NOMEM
+                    : error == ENOSPC || error == EIO ? ST_IO
+                                                      : ST_INPUT,
                     "cannot make the run directory, %s: %s, %s", path, strerror(error), REMEDY);
 }
 
@@ -107,7 +100,7 @@ static enum status make_default(const struct config *cfg, char **out)
                       : mem_printf("runs/%s-%s-%d", name, stamp, k);
         if (path == NULL) {
             st = ST_NOMEM;
-        } else if (rundir_make_parents(path) != 0) {
+        } else if (make_parents(path) != 0) {
             st = refuse(path, errno);
         } else if (mkdir(path, 0777) == 0) {
             break;
@@ -134,7 +127,7 @@ static enum status make_given(const char *wanted, char **out)
     if (path == NULL) {
         return ST_NOMEM;
     }
-    if (rundir_make_parents(path) != 0 ||
+    if (make_parents(path) != 0 ||
         (mkdir(path, 0777) != 0 && !(errno == EEXIST && is_folder(path)))) {
         enum status st = refuse(path, errno == EEXIST ? ENOTDIR : errno);
         mem_free(path);

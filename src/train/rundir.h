@@ -30,12 +30,8 @@ char *rundir_file(const struct rundir *d, const char *name);
 /* Write out what is buffered. Errors: ST_IO with the path, also when the folder has gone. */
 MUST_CHECK enum status rundir_flush(struct rundir *d);
 
-/* Make the folders above `path` (mode 0777 and umask). Returns 0 or -1 with errno. */
-int rundir_make_parents(const char *path);
-
-/* The user's file of timed algorithms, its folder made: $XDG_CACHE_HOME or ~/.cache, then
- * espalier/tuning. A new string; "" with a warning where that cannot be; NULL when out of memory.
- */
+/* The user's file of timed algorithms: $XDG_CACHE_HOME or ~/.cache, then espalier/tuning. A new
+ * string; "" where neither is known; NULL when out of memory. */
 char *rundir_tuning_cache(void);
 
 #endif

@@ -153,7 +153,6 @@ Test(rundir, the_cache_of_algorithms)
 
     (void)snprintf(want, sizeof want, "%s/espalier/tuning", scratch);
     cr_assert_str_eq(path, want);
-    cr_assert(exists(scratch, "espalier"));
     mem_free(path);
     setenv("XDG_CACHE_HOME", "relative", 1); /* not a path by the standard: home it is */
     (void)snprintf(want, sizeof want, "%s/home", scratch);
@@ -162,8 +161,8 @@ Test(rundir, the_cache_of_algorithms)
     (void)snprintf(want, sizeof want, "%s/home/.cache/espalier/tuning", scratch);
     cr_assert_str_eq(path, want);
     mem_free(path);
-    setenv("XDG_CACHE_HOME", "/proc/none", 1);
+    setenv("HOME", "", 1);
     path = rundir_tuning_cache();
-    cr_assert_str_eq(path, "", "a warning, not an error");
+    cr_assert_str_eq(path, "");
     mem_free(path);
 }
