@@ -48,6 +48,15 @@ void log_warn(const char *fmt, ...)
     va_end(args);
 }
 
+void log_note(const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    log_line("note", fmt, args);
+    va_end(args);
+}
+
 enum status log_fail(enum status st, const char *fmt, ...)
 {
     va_list args;

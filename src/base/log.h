@@ -14,6 +14,7 @@
  */
 void log_error(const char *fmt, ...) PRINTF_LIKE(1, 2);
 void log_warn(const char *fmt, ...) PRINTF_LIKE(1, 2);
+void log_note(const char *fmt, ...) PRINTF_LIKE(1, 2); /* nothing is wrong */
 
 /* Log an error and return `st`: `return log_fail(ST_INPUT, "...")`. */
 MUST_CHECK enum status log_fail(enum status st, const char *fmt, ...) PRINTF_LIKE(2, 3);

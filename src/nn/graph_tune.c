@@ -157,6 +157,7 @@ static enum status run_trial(const struct graph_args *args, int variant)
         trial_fini(&t);
         return ST_OK;
     }
+    tuning_announce(args->tuning);
     if (st == ST_OK) {
         st = trial_step(&t); /* touches everything once, untimed */
         t.graph->timed = true;

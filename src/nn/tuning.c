@@ -22,6 +22,7 @@ struct entry {
 
 struct tuning {
     char *cache_path; /* NULL: none */
+    bool announced, warned;
     char machine[96];
     pthread_mutex_t table, turn;
     struct entry *entries;
@@ -230,13 +231,23 @@ static void make_folders(char *path)
     }
 }
 
-void tuning_save(const struct tuning *t)
+void tuning_announce(struct tuning *t)
+{
+    if (!t->announced) {
+        log_note("timing the algorithms of this network, which is done once, times are kept in %s",
+                 t->cache_path);
+    }
+    t->announced = true;
+}
+
+void tuning_save(struct tuning *t)
 {
     if (t->cache_path == NULL) {
         return;
     }
     make_folders(t->cache_path);
-    if (write_file(t, t->cache_path, false) != ST_OK) {
+    if (write_file(t, t->cache_path, false) != ST_OK && !t->warned) {
+        t->warned = true;
         log_warn("cannot keep what was timed, %s: %s, the next run times again", t->cache_path,
                  strerror(errno));
     }

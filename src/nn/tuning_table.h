@@ -29,8 +29,11 @@ MUST_CHECK enum status tuning_put(struct tuning *t, const char *key, int64_t ns)
 void tuning_lock(struct tuning *t);
 void tuning_unlock(struct tuning *t);
 
-/* Write the user's cache; a failure is a warning only. */
-void tuning_save(const struct tuning *t);
+/* Say that algorithms are timed, which takes a while; once for each tuning. */
+void tuning_announce(struct tuning *t);
+
+/* Write the user's cache; a failure is a warning only, and only once. */
+void tuning_save(struct tuning *t);
 
 /* Name this machine's processor, for keys: "AMD EPYC 25.17". */
 void tuning_name_machine(char *out, size_t out_bytes);

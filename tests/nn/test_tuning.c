@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "nn/graph_internal.h"
 #include "nn/tuning_table.h"
+#include "tests/caught.h"
 #include "tests/nn/reference.h"
 
 static char folder[] = "/tmp/test_tuning_XXXXXX";
@@ -90,6 +91,30 @@ Test(tuning, bad_files_are_refused)
     cr_assert_eq(tuning_create(NULL, &t), ST_OK);
     cr_assert_eq(tuning_read(t, path), ST_IO);
     cr_assert_eq(tuning_write(t, "/nowhere/at/all"), ST_IO);
+    tuning_destroy(t);
+    cr_assert_eq(mem_live(), 0);
+}
+
+Test(tuning, what_takes_long_and_what_is_lost_is_told_once)
+{
+    char text[1024], below[sizeof other + 8];
+    struct tuning *t;
+
+    write_text(other, "espalier-tuning 1\n");
+    (void)snprintf(below, sizeof below, "%s/below", other); /* a file is no folder */
+    cr_assert_eq(tuning_create(below, &t), ST_OK);
+    cr_assert(tuning_may_time(t));
+    struct caught c = caught_begin(STDERR_FILENO);
+    for (int k = 0; k < 2; k++) {
+        tuning_announce(t);
+        tuning_save(t);
+    }
+    caught_end(c, text, sizeof text);
+    const char *note = strstr(text, ": note: timing "), *warning = strstr(text, ": warning: ");
+    cr_assert(note != NULL && warning != NULL, "%s", text);
+    cr_assert_null(strstr(note + 1, ": note: "), "%s", text);
+    cr_assert_null(strstr(warning + 1, ": warning: "), "%s", text);
+    cr_assert_not_null(strstr(warning, below), "%s", text);
     tuning_destroy(t);
     cr_assert_eq(mem_live(), 0);
 }

@@ -135,6 +135,7 @@ enum status cd_contest_best(const struct cd_contest *c, const struct cd_candidat
     int found = n > 1 ? look_up(c, all, n) : 0;
 
     if (found < 0 && tuning_may_time(c->env->tuning)) {
+        tuning_announce(c->env->tuning);
         TRY(measure(c, all, n, &measured));
         found = measured ? look_up(c, all, n) : -1;
     }
