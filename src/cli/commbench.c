@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "cli/args.h"
+#include "cli/backends.h"
 #include "cli/bench_options.h"
 #include "cli/bench_peer.h"
 #include "cli/bench_results.h"
@@ -19,11 +20,7 @@ static void print_help(void)
                 stdout);
     bench_options_print(stdout);
     (void)fputs("\nBackends:\n", stdout);
-    for (size_t i = 0; planner_at(i) != NULL; i++) {
-        (void)printf("  %-14s %s\n", planner_at(i)->name, planner_at(i)->desc);
-    }
-    (void)printf("  %-14s %s\n", "nccl", "NVIDIA's library, with --type cuda");
-    (void)printf("  %-14s %s\n", "auto", "the one with the least predicted time");
+    backends_print(stdout);
     (void)fputs("\nSizes are those of the whole message, of the whole result for allgather. GB/s "
                 "are 1e9 bytes a second;\nalgbw = bytes / time, busbw = algbw times 2 (P-1)/P "
                 "(allreduce), (P-1)/P (reduce-scatter,\nallgather) or 1. #wrong counts elements of "

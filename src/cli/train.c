@@ -5,9 +5,9 @@
 
 #include "base/log.h"
 #include "cli/args.h"
+#include "cli/backends.h"
 #include "cli/train_options.h"
 #include "cli/version.h"
-#include "comm/plan.h"
 #include "config/config.h"
 #include "models/models.h"
 #include "train/trainer.h"
@@ -53,9 +53,7 @@ static void print_help(void)
         (void)printf("  %-14s %s\n", model_at(i)->name, model_at(i)->desc);
     }
     (void)fputs("\nBackends, [comm] backend:\n", stdout);
-    for (size_t i = 0; planner_at(i) != NULL; i++) {
-        (void)printf("  %-14s %s\n", planner_at(i)->name, planner_at(i)->desc);
-    }
+    backends_print(stdout);
     (void)fputs("\nKeys, their defaults and ranges:\n\n", stdout);
     config_help(stdout);
     (void)fputs("\nExit codes: 0 success; 1 run-time failure; 2 bad usage, config or input; 3 "
