@@ -191,7 +191,7 @@ enum status topo_mesh(int n, int64_t bytes_per_s, int64_t latency_ns, struct top
     struct topo *t;
     enum status st;
 
-    TRY(topo_create("host", "CPU devices of one process, joined by its memory", &t));
+    TRY(topo_create("memory", "CPU devices of one process, joined by its memory", &t));
     st = fill_mesh(t, n, bytes_per_s, latency_ns);
     if (st != ST_OK) {
         topo_destroy(t);

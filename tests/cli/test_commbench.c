@@ -100,7 +100,7 @@ Test(commbench, results_are_csv_and_json, .fini = cli_clean)
     write_results(cli_path("r.csv"));
     text = cli_read_file("r.csv");
     cr_assert_eq(cli_count(text, "\n"), 5);
-    cr_assert_eq(cli_count(text, "ring,allreduce,host,2,4096,1024,float,sum,0,"), 4);
+    cr_assert_eq(cli_count(text, "ring,allreduce,memory,2,4096,1024,float,sum,0,"), 4);
     cr_assert_eq(cli_count(text, ",3\n"), 2);
     cr_assert_eq(cli_count(text, ",nan\n"), 2);
     write_results(cli_path("r.json"));
