@@ -16,7 +16,8 @@ struct comm {
     struct fabric_model fabric;
     struct engine *engine;             /* of memory of the host, */
     const struct device_place *places; /* or */
-    struct engine_cuda *engine_cuda;   /* of devices */
+    struct engine_cuda *engine_cuda;   /* of devices, */
+    struct nccl_lanes *lanes;          /* perhaps by NCCL */
     int n_ranks, n_workers;
     bool emulate;
 };
@@ -32,6 +33,11 @@ static enum status check_args(const struct comm_args *a)
                         "[comm] fabric = emulate moves bytes in the host's memory and cannot go "
                         "with [device] type = %s, use fabric = memory",
                         a->places[0].ops->type);
+    }
+    if (comm_uses_nccl(a) && strcmp(cfg->order, "priority") == 0) {
+        return log_fail(ST_INPUT,
+                        "[comm] order = priority cannot go with backend = nccl, whose collectives "
+                        "run in the order in which they are started, use order = fifo");
     }
     if (!(cfg->timeout_s > 0)) {
         return log_fail(ST_INPUT, "[comm] timeout_s = %g must be above 0, give seconds",
@@ -65,6 +71,25 @@ static enum status start_on_host(struct comm *c, const struct comm_args *a,
     return engine_create(&opt, jobs, c->parts.n_parts, &c->engine);
 }
 
+static enum status find_lanes(struct comm *c, const struct comm_args *a)
+{
+    struct nccl_lanes_args args = {.library = a->cfg->nccl[0] != '\0' ? a->cfg->nccl : NULL,
+                                   .log_path =
+                                       a->cfg->nccl_log[0] != '\0' ? a->cfg->nccl_log : NULL,
+                                   .places = a->places,
+                                   .n_ranks = a->n_ranks,
+                                   .timeout_s = a->cfg->timeout_s};
+
+    if (!comm_uses_nccl(a)) {
+        return ST_OK;
+    }
+    if (a->beside != NULL && a->beside->lanes != NULL) {
+        c->lanes = nccl_lanes_hold(a->beside->lanes);
+        return ST_OK;
+    }
+    return nccl_lanes_create(&args, &c->lanes);
+}
+
 static enum status start_on_devices(struct comm *c, const struct comm_args *a,
                                     const struct engine_job *jobs)
 {
@@ -72,9 +97,13 @@ static enum status start_on_devices(struct comm *c, const struct comm_args *a,
                                       .set = a->places[0].set,
                                       .n_ranks = a->n_ranks,
                                       .timeout_s = a->cfg->timeout_s,
-                                      .graphs = true};
+                                      .graphs = true,
+                                      .last_first = strcmp(a->cfg->order, "priority") == 0,
+                                      .root = a->root};
 
     c->places = a->places;
+    TRY(find_lanes(c, a));
+    opt.lanes = c->lanes;
     return engine_cuda_create(&opt, jobs, c->parts.n_parts, &c->engine_cuda);
 }
 
@@ -140,6 +169,7 @@ void comm_destroy(struct comm *c)
     }
     engine_destroy(c->engine);
     engine_cuda_destroy(c->engine_cuda);
+    nccl_lanes_release(c->lanes);
     comm_parts_fini(&c->parts);
     mem_free(c);
 }
@@ -162,6 +192,11 @@ bool comm_done(const struct comm *c, int rank, size_t b)
 {
     return c->places == NULL ? engine_done(c->engine, rank, b)
                              : engine_cuda_issued(c->engine_cuda, rank, b);
+}
+
+enum status comm_check(const struct comm *c)
+{
+    return c->lanes == NULL ? ST_OK : nccl_lanes_check(c->lanes);
 }
 
 void comm_abort(struct comm *c, int rank, enum status why)
@@ -219,23 +254,30 @@ static void describe_buckets(const struct comm *c, FILE *out)
         total += part->bytes;
         predicted_s += part->predicted_s;
     }
-    fprintf(out,
-            "  buckets    %zu of %s to %s, %s in all, chunks up to %s, %zu operations a step\n",
-            c->parts.n_parts, text_bytes(c->parts.n_parts == 0 ? 0 : least, a), text_bytes(most, b),
-            text_bytes(total, s), text_bytes(chunk, k), n_ops);
+    fprintf(out, "  buckets    %zu of %s to %s, %s in all", c->parts.n_parts,
+            text_bytes(c->parts.n_parts == 0 ? 0 : least, a), text_bytes(most, b),
+            text_bytes(total, s));
+    if (c->lanes != NULL) {
+        fprintf(out, "\n");
+        return;
+    }
+    fprintf(out, ", chunks up to %s, %zu operations a step\n", text_bytes(chunk, k), n_ops);
     fprintf(out, "  predicted  %.3g ms for all buckets, one after the other\n", predicted_s * 1e3);
 }
 
 static void describe_plan(const struct comm *c, const struct comm_choice *choice, FILE *out)
 {
     const struct plan *p = choice->plan;
-    double s = plan_link_seconds_per_byte(p, c->topo);
+    double s = p->n_trees > 0 ? plan_link_seconds_per_byte(p, c->topo) : 0;
 
     if (choice->reason != NULL) {
         fprintf(out, "  auto       %s\n", choice->reason);
     }
     fprintf(out, "  backend    %s, %s over %d devices of topology %s\n", p->backend,
             collective_name(p->collective), p->n_ranks, c->topo->name);
+    if (p->n_trees == 0) {
+        return;
+    }
     fprintf(out, "  plan       %zu tree%s, depth %d, %s", p->n_trees, p->n_trees == 1 ? "" : "s",
             plan_depth(p), p->pipelined ? "in chunks" : "the whole share at each hop");
     if (s > 0) {
@@ -254,7 +296,11 @@ void comm_describe(const struct comm *c, FILE *out)
         describe_plan(c, &c->parts.choices[k], out);
     }
     describe_buckets(c, out);
-    if (c->places != NULL) {
+    if (c->lanes != NULL) {
+        fprintf(out,
+                "  engine     %s, one collective after the other, on a stream of each device\n",
+                nccl_lanes_version(c->lanes));
+    } else if (c->places != NULL) {
         fprintf(out,
                 "  engine     streams of %s devices, a graph for each bucket where they have "
                 "graphs\n",

@@ -57,8 +57,11 @@ struct comm_args {
     const struct comm_bucket *buckets;
     size_t n_buckets;
     enum comm_kind kind;
-    int root;              /* of a reduce or broadcast */
-    bool timed;            /* comm_last_times works */
+    int root;   /* of a reduce or broadcast */
+    bool timed; /* comm_last_times works */
+    struct comm
+        *beside;           /* another one of the same ranks and devices, at work at the same time;
+                              NULL: none. With NCCL, and only then, it must be given if there is one */
     struct comm_sink sink; /* allreduce in memory only; what is left in the arenas means nothing */
 };
 
@@ -98,6 +101,13 @@ MUST_CHECK enum status comm_wait(struct comm *c, int rank, size_t b);
 
 /* Would comm_wait for bucket `b` of `rank` return at once? Does not block. */
 bool comm_done(const struct comm *c, int rank, size_t b);
+
+/*
+ * Where arenas are memory of devices, streams may go on after a collective that was given up, with
+ * no sum. So whoever has waited for a stream asks here before it believes what it finds. Errors:
+ * ST_PEER, the cause has been logged.
+ */
+MUST_CHECK enum status comm_check(const struct comm *c);
 
 /* Rank `rank` cannot go on: every other rank's post and wait returns ST_PEER from now on. That is
  * logged, except for why = ST_PEER: then it has been elsewhere. */

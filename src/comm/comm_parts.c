@@ -8,6 +8,11 @@
 #include "comm/auto.h"
 #include "comm/plan_json.h"
 
+bool comm_uses_nccl(const struct comm_args *a)
+{
+    return a->places != NULL && a->cfg->plan[0] == '\0' && strcmp(a->cfg->backend, "nccl") == 0;
+}
+
 static struct program_spec spec_of(const struct comm_parts *p, const struct comm_args *a, size_t n)
 {
     const size_t given = chunk_rules_find(&p->chunks, n * dtype_bytes(wire_dtype(a)));
@@ -48,7 +53,8 @@ static enum status read_or_make(struct comm_parts *p, const struct comm_args *a)
         size_t bytes = a->buckets[b].n * dtype_bytes(wire_dtype(a));
         q.n_bytes = bytes > q.n_bytes ? bytes : q.n_bytes;
     }
-    return plan_create(a->cfg->backend, a->topo, &q, &p->choices[0].plan);
+    return comm_uses_nccl(a) ? plan_create_bare("nccl", a->topo, &q, &p->choices[0].plan)
+                             : plan_create(a->cfg->backend, a->topo, &q, &p->choices[0].plan);
 }
 
 /* The plan with the least cost for messages of that size. */
@@ -142,6 +148,9 @@ static enum status part_init(struct comm_parts *p, const struct comm_args *a, si
     for (int r = 0; r < a->n_ranks; r++) {
         part->buffers[r].out = wire_bucket(&p->wire, r, b);
         part->buffers[r].in = part->buffers[r].out;
+    }
+    if (comm_uses_nccl(a)) {
+        return program_create(part->plan, &spec, &part->program);
     }
     TRY(make_program(p, part, &spec));
     TRY(program_check(part->program, part->plan));

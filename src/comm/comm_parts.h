@@ -12,7 +12,7 @@ struct comm_part { /* of one bucket */
     struct comm_sink sink;
     size_t offset; /* of the bucket in the arena */
     const struct plan *plan;
-    struct program *program;
+    struct program *program;         /* NCCL: without operations */
     struct program_buffers *buffers; /* [n_nodes] */
     char *label;
     size_t bytes;
@@ -34,6 +34,9 @@ struct comm_parts {
     struct chunk_rules chunks;
     struct wire wire;
 };
+
+/* Are the buckets left to NCCL? */
+bool comm_uses_nccl(const struct comm_args *args);
 
 /* Errors: ST_INPUT, ST_NOMEM. `out` may then only be released. */
 MUST_CHECK enum status comm_parts_init(struct comm_parts *out, const struct comm_args *args);

@@ -83,11 +83,11 @@ static enum status check_request(const struct topo *t, const struct plan_request
     return ST_OK;
 }
 
-static enum status fill(struct plan *p, const struct planner_ops *ops, const struct topo *t,
-                        const struct plan_request *q)
+static enum status begin(struct plan *p, const char *backend, const struct topo *t,
+                         const struct plan_request *q)
 {
     p->collective = q->collective;
-    (void)snprintf(p->backend, sizeof p->backend, "%s", ops->name);
+    (void)snprintf(p->backend, sizeof p->backend, "%s", backend);
     p->n_ranks = p->n_nodes = q->n_ranks;
     p->root = collective_has_root(q->collective) ? q->root : -1;
     p->pipelined = true;
@@ -97,13 +97,20 @@ static enum status fill(struct plan *p, const struct planner_ops *ops, const str
         return ST_NOMEM;
     }
     memcpy(p->vertex_of, t->devices, (size_t)p->n_ranks * sizeof *p->vertex_of);
+    return ST_OK;
+}
+
+static enum status lay_trees(struct plan *p, const struct planner_ops *ops, const struct topo *t,
+                             const struct plan_request *q)
+{
     TRY(ops->plan(t, q, p));
     TRY(plan_route(p, t));
     return plan_check(p, t);
 }
 
-enum status plan_create_with(const struct planner_ops *ops, const struct topo *t,
-                             const struct plan_request *q, struct plan **out)
+/* Without `ops` there are no trees. */
+static enum status create(const char *backend, const struct planner_ops *ops, const struct topo *t,
+                          const struct plan_request *q, struct plan **out)
 {
     struct plan *p;
     enum status st;
@@ -113,13 +120,26 @@ enum status plan_create_with(const struct planner_ops *ops, const struct topo *t
     if (p == NULL) {
         return ST_NOMEM;
     }
-    st = fill(p, ops, t, q);
+    st = begin(p, backend, t, q);
+    st = st == ST_OK && ops != NULL ? lay_trees(p, ops, t, q) : st;
     if (st != ST_OK) {
         plan_destroy(p);
         return st;
     }
     *out = p;
     return ST_OK;
+}
+
+enum status plan_create_with(const struct planner_ops *ops, const struct topo *t,
+                             const struct plan_request *q, struct plan **out)
+{
+    return create(ops->name, ops, t, q, out);
+}
+
+enum status plan_create_bare(const char *backend, const struct topo *t,
+                             const struct plan_request *q, struct plan **out)
+{
+    return create(backend, NULL, t, q, out);
 }
 
 enum status plan_create(const char *backend, const struct topo *t, const struct plan_request *q,

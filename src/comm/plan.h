@@ -138,6 +138,10 @@ MUST_CHECK enum status plan_create(const char *backend, const struct topo *t,
 /* The same with a planner that need not be registered. */
 MUST_CHECK enum status plan_create_with(const struct planner_ops *ops, const struct topo *t,
                                         const struct plan_request *q, struct plan **out);
+
+/* A plan without trees: the collective is left to a library. Nothing checks it. */
+MUST_CHECK enum status plan_create_bare(const char *backend, const struct topo *t,
+                                        const struct plan_request *q, struct plan **out);
 void plan_destroy(struct plan *p); /* takes NULL */
 
 /* --- For planners --- */

@@ -87,6 +87,8 @@ struct config_comm {
     uint64_t credit_bytes;
     char *wire; /* fp32 | bf16 */
     char *sync; /* allreduce | reduce-broadcast */
+    char *nccl,
+        *nccl_log; /* NCCL's library, "" = where it is installed; where it writes, "" = nowhere */
 };
 
 struct config_device {

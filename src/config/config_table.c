@@ -137,7 +137,8 @@ static const struct config_key table[] = {
              "process."},
 
     {AT(comm, backend), KEY_TEXT, "onehop", .habits = "algorithm|allreduce|communicator|kvstore",
-     .help = "How gradients are summed; `--help` lists the backends; auto: by cost."},
+     .help = "How gradients are summed; `--help` lists the backends; auto: by cost; nccl: by NVIDIA's "
+             "library, on GPUs."},
     {AT(comm, overlap), KEY_BOOL, "yes",
      .help = "Communicate while backward still computes."},
     {AT(comm, buckets), KEY_CHOICE, "size", .choices = "size|layer|one|merge",
@@ -195,6 +196,11 @@ static const struct config_key table[] = {
      .habits = "collective",
      .help = "Sum gradients on every device, or reduce them to rank 0 and broadcast the new "
              "weights."},
+    {AT(comm, nccl), KEY_TEXT, "", .flags = KEY_EMPTY | KEY_LOCAL, .habits = "nccl_library",
+     .help = "backend = nccl: the library to load; empty: libnccl.so.2 where it is installed."},
+    {AT(comm, nccl_log), KEY_TEXT, "", .flags = KEY_EMPTY | KEY_LOCAL, .habits = "nccl_debug_file",
+     .help = "backend = nccl: file in which the library writes which links, channels and algorithms "
+             "it chose; empty: none."},
 
     {AT(device, type), KEY_CHOICE, "cpu", .choices = "cpu|cuda", .habits = "kind",
      .help = "What computes."},

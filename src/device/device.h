@@ -31,7 +31,8 @@ enum device_redop {
 };
 
 enum {
-    DEVICE_MAX_REFS = 8 /* sources, and destinations, of a fold */
+    DEVICE_MAX_REFS = 8, /* sources, and destinations, of a fold */
+    DEVICE_URGENCIES = 3 /* above that of plain streams */
 };
 
 /* dst[m][i] = (src[0][i] op src[1][i] ...) / divisor for i in [0, n); divisor 0: none. A buffer may
@@ -122,12 +123,17 @@ struct device_ops {
     void (*release_host)(void *set, void *p); /* takes NULL */
 
     MUST_CHECK enum status (*stream_create)(void *set, int rank, void **stream);
+    /* A stream whose work goes before that of less urgent streams where the device can choose:
+     * 1 to DEVICE_URGENCIES, the most urgent. */
+    MUST_CHECK enum status (*urgent_stream_create)(void *set, int rank, int urgency, void **stream);
     void (*stream_destroy)(void *set, void *stream); /* takes NULL */
     MUST_CHECK enum status (*stream_sync)(void *set, void *stream);
     void *(*stream_native)(void *set, void *stream); /* the library's own handle */
 
     /* An event marks a place on a stream of its rank's device, each time that it is recorded. */
     MUST_CHECK enum status (*event_create)(void *set, int rank, void **event);
+    /* One that also keeps the time at which its place was reached. */
+    MUST_CHECK enum status (*timer_create)(void *set, int rank, void **event);
     void (*event_destroy)(void *set, void *event); /* takes NULL */
     MUST_CHECK enum status (*record)(void *set, void *stream, void *event);
     /* What is put on `stream` from now on runs after the place that the event marks at this call;
@@ -136,6 +142,8 @@ struct device_ops {
     MUST_CHECK enum status (*done)(void *set, void *event, bool *out);
     /* The calling thread waits for the place that was marked last, if one was. */
     MUST_CHECK enum status (*event_sync)(void *set, void *event);
+    /* Seconds from one place to the other, of timers of one device that are done. */
+    MUST_CHECK enum status (*elapsed)(void *set, void *from, void *to, double *s);
 
     /* Between any two memories of the set and the host. */
     MUST_CHECK enum status (*copy)(void *set, void *stream, void *dst, const void *src,
@@ -163,6 +171,7 @@ struct device_place {
     const struct device_ops *ops;
     void *set;
     int rank;
+    int device; /* number of the rank's */
     void *stream;
 };
 

@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "device/device.h"
@@ -88,10 +89,21 @@ static void cpu_release(void *set, int rank, void *p)
     cpu_release_host(set, p);
 }
 
-/* A stream, or an event. */
-static enum status cpu_place_create(void *set, int rank, void **place)
+static enum status cpu_stream_create(void *set, int rank, void **stream)
 {
-    return cpu_alloc(set, rank, 1, place);
+    return cpu_alloc(set, rank, 1, stream);
+}
+
+static enum status cpu_urgent_stream_create(void *set, int rank, int urgency, void **stream)
+{
+    (void)urgency;
+    return cpu_stream_create(set, rank, stream);
+}
+
+/* An event is the time at which it was recorded. */
+static enum status cpu_event_create(void *set, int rank, void **event)
+{
+    return cpu_alloc(set, rank, sizeof(double), event);
 }
 
 static enum status cpu_stream_sync(void *set, void *stream)
@@ -107,7 +119,22 @@ static void *cpu_stream_native(void *set, void *stream)
     return stream;
 }
 
-static enum status cpu_order(void *set, void *stream, void *event)
+static enum status cpu_record(void *set, void *stream, void *event)
+{
+    (void)set;
+    (void)stream;
+    *(double *)event = clock_now_s();
+    return ST_OK;
+}
+
+static enum status cpu_elapsed(void *set, void *from, void *to, double *s)
+{
+    (void)set;
+    *s = *(const double *)to - *(const double *)from;
+    return ST_OK;
+}
+
+static enum status cpu_wait(void *set, void *stream, void *event)
 {
     (void)set;
     (void)stream;
@@ -203,16 +230,19 @@ const struct device_ops device_cpu = {
     .release = cpu_release,
     .alloc_host = cpu_alloc_host,
     .release_host = cpu_release_host,
-    .stream_create = cpu_place_create,
+    .stream_create = cpu_stream_create,
+    .urgent_stream_create = cpu_urgent_stream_create,
     .stream_destroy = cpu_release_host,
     .stream_sync = cpu_stream_sync,
     .stream_native = cpu_stream_native,
-    .event_create = cpu_place_create,
+    .event_create = cpu_event_create,
+    .timer_create = cpu_event_create,
     .event_destroy = cpu_release_host,
-    .record = cpu_order,
-    .wait = cpu_order,
+    .record = cpu_record,
+    .wait = cpu_wait,
     .done = cpu_done,
     .event_sync = cpu_event_sync,
+    .elapsed = cpu_elapsed,
     .copy = cpu_copy,
     .clear = cpu_clear,
     .store = cpu_store,

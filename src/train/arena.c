@@ -28,11 +28,12 @@ static enum status choose_devices(const struct trainer *t, int *devices)
     return ST_OK;
 }
 
-static enum status open_places(struct trainer *t)
+static enum status open_places(struct trainer *t, const int *devices)
 {
     for (int r = 0; r < t->n_ranks; r++) {
         struct device_place *p = &t->places[r];
-        *p = (struct device_place){.ops = t->device, .set = t->set, .rank = r};
+        *p =
+            (struct device_place){.ops = t->device, .set = t->set, .rank = r, .device = devices[r]};
         TRY(t->device->stream_create(t->set, r, &p->stream));
     }
     return ST_OK;
@@ -50,7 +51,7 @@ enum status arena_open(struct trainer *t)
     t->places = mem_alloc((size_t)t->n_ranks, sizeof *t->places);
     st = devices != NULL && t->places != NULL ? choose_devices(t, devices) : ST_NOMEM;
     st = st == ST_OK ? t->device->open(devices, t->n_ranks, &t->set) : st;
-    st = st == ST_OK ? open_places(t) : st;
+    st = st == ST_OK ? open_places(t, devices) : st;
     mem_free(devices);
     return st;
 }

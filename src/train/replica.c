@@ -213,6 +213,7 @@ static enum status make_comm(struct trainer *t)
     }
     args.arenas = t->weights;
     args.kind = COMM_BROADCAST;
+    args.beside = t->comm;
     return comm_create(&args, &t->sharing);
 }
 

@@ -146,6 +146,7 @@ void step_update(struct step *s)
     if (ends_epoch(s)) { /* what may follow needs all weights, and is no part of a step */
         due_take_all(r, true);
         step_fail(s, arena_finish(r));
+        step_fail(s, comm_check(r->t->comm));
     }
     r->times->compute_s += clock_now_s() - from_s - (r->times->exposed_s - exposed_s);
 }

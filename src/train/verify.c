@@ -93,6 +93,7 @@ void step_verify(struct step *s)
     }
     if (step_is_verified(s) && r->place != NULL && r->status == ST_OK) {
         step_fail(s, arena_get(r, r->seen, r->sums, r->t->n));
+        step_fail(s, comm_check(r->t->comm));
     }
     s->mine->sums_in = r->status == ST_OK;
     if (!step_is_verified(s) || !loop_meet(r, "the check of the sums")) {

@@ -91,8 +91,11 @@ void world_init(struct world *w, const struct setup *s)
 {
     int device_of[RECORDER_MAX_RANKS];
     struct engine_job jobs[MAX_JOBS];
-    struct engine_cuda_options opt = {
-        .device = &w->ops, .n_ranks = s->n_ranks, .timeout_s = 1, .graphs = s->graphs};
+    struct engine_cuda_options opt = {.device = &w->ops,
+                                      .n_ranks = s->n_ranks,
+                                      .timeout_s = 1,
+                                      .graphs = s->graphs,
+                                      .last_first = s->last_first};
 
     *w = (struct world){.s = *s};
     for (int r = 0; r < s->n_ranks; r++) {

@@ -18,7 +18,7 @@ struct setup {
     enum collective collective;
     int n_ranks, root;
     size_t chunk_bytes;
-    bool in_place, peers, graphs, mean;
+    bool in_place, peers, graphs, mean, last_first;
     int ranks_per_device;
     int n_jobs;
     size_t n[MAX_JOBS];

@@ -1,49 +1,35 @@
 /*
  * Stands for libnccl where there is no GPU: keeps the calls of a group and carries them out on host
- * memory at its end, as the library's documentation says, for floats and sums. ESPALIER_NCCL_DOUBLE
- * makes a function fail.
+ * memory at its end, as the library's documentation says, for floats and sums; or leaves it to the
+ * test. ESPALIER_NCCL_DOUBLE makes a function fail.
  */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/nccl/nccl_library.h"
+#include "nccl_double.h"
 
 enum {
-    MAX_RANKS = 8
-};
-
-enum kind {
-    ALLREDUCE,
-    REDUCE,
-    BROADCAST,
-    REDUCE_SCATTER,
-    ALLGATHER
-};
-
-struct call {
-    enum kind kind;
-    const float *in;
-    float *out;
-    size_t n;
-    int root;
+    MAX_RANKS = 16
 };
 
 /* The library's own state, which lives in its shared object. */
 static struct {
     int rank[MAX_RANKS], n_ranks;
-    struct call calls[MAX_RANKS];
+    struct nccl_double_call calls[MAX_RANKS];
     bool called[MAX_RANKS], open;
+    nccl_double_group *group;
+    void *ctx;
+    int aborts, inits;
 } state;
 
 #define SHOW __attribute__((visibility("default")))
 #define X(type, name, args) SHOW type nccl##name args;
 NCCL_FUNCTIONS(X)
 #undef X
-SHOW int nccl_double_aborts(void);
-
-static int aborts;
+SHOW nccl_double_count nccl_double_aborts, nccl_double_inits;
+SHOW nccl_double_set_group nccl_double_groups;
 
 static bool fails(const char *name)
 {
@@ -54,7 +40,18 @@ static bool fails(const char *name)
 
 int nccl_double_aborts(void)
 {
-    return aborts;
+    return state.aborts;
+}
+
+int nccl_double_inits(void)
+{
+    return state.inits;
+}
+
+void nccl_double_groups(nccl_double_group *fn, void *ctx)
+{
+    state.group = fn;
+    state.ctx = ctx;
 }
 
 nccl_result ncclGetVersion(int *version)
@@ -81,6 +78,7 @@ nccl_result ncclCommInitAll(nccl_comm *comms, int n, const int *devices)
         return 3;
     }
     state.n_ranks = n;
+    state.inits += n;
     for (int r = 0; r < n; r++) {
         state.rank[r] = r;
         comms[r] = &state.rank[r];
@@ -97,7 +95,7 @@ nccl_result ncclCommDestroy(nccl_comm comm)
 nccl_result ncclCommAbort(nccl_comm comm)
 {
     (void)comm;
-    aborts++;
+    state.aborts++;
     return 0;
 }
 
@@ -110,17 +108,21 @@ nccl_result ncclCommGetAsyncError(nccl_comm comm, nccl_result *result)
 
 nccl_result ncclGroupStart(void)
 {
+    if (fails("start")) {
+        return 3;
+    }
     memset(state.called, 0, sizeof state.called);
     state.open = true;
     return 0;
 }
 
-static nccl_result keep(struct call c, nccl_dtype d, nccl_redop r, nccl_comm comm)
+/* Halves are for tests that carry out groups themselves. */
+static nccl_result keep(struct nccl_double_call c, nccl_redop r, nccl_comm comm)
 {
     int rank = *(int *)comm;
 
-    if (!state.open || state.called[rank] || d != NCCL_DTYPE_FLOAT32 || r != NCCL_REDOP_SUM ||
-        fails("call")) {
+    if (!state.open || state.called[rank] || r != NCCL_REDOP_SUM || fails("call") ||
+        (c.dtype != NCCL_DTYPE_FLOAT32 && state.group == NULL)) {
         return 3;
     }
     state.called[rank] = true;
@@ -131,36 +133,39 @@ static nccl_result keep(struct call c, nccl_dtype d, nccl_redop r, nccl_comm com
 nccl_result ncclAllReduce(const void *in, void *out, size_t n, nccl_dtype d, nccl_redop r,
                           nccl_comm c, nccl_stream s)
 {
-    (void)s;
-    return keep((struct call){ALLREDUCE, in, out, n, 0}, d, r, c);
+    return keep((struct nccl_double_call){NCCL_DOUBLE_ALLREDUCE, in, out, n, d, 0, s}, r, c);
 }
 
 nccl_result ncclReduce(const void *in, void *out, size_t n, nccl_dtype d, nccl_redop r, int root,
                        nccl_comm c, nccl_stream s)
 {
-    (void)s;
-    return keep((struct call){REDUCE, in, out, n, root}, d, r, c);
+    return keep((struct nccl_double_call){NCCL_DOUBLE_REDUCE, in, out, n, d, root, s}, r, c);
 }
 
 nccl_result ncclBroadcast(const void *in, void *out, size_t n, nccl_dtype d, int root, nccl_comm c,
                           nccl_stream s)
 {
-    (void)s;
-    return keep((struct call){BROADCAST, in, out, n, root}, d, NCCL_REDOP_SUM, c);
+    return keep((struct nccl_double_call){NCCL_DOUBLE_BROADCAST, in, out, n, d, root, s},
+                NCCL_REDOP_SUM, c);
 }
 
 nccl_result ncclReduceScatter(const void *in, void *out, size_t n_out, nccl_dtype d, nccl_redop r,
                               nccl_comm c, nccl_stream s)
 {
-    (void)s;
-    return keep((struct call){REDUCE_SCATTER, in, out, n_out, 0}, d, r, c);
+    return keep((struct nccl_double_call){NCCL_DOUBLE_REDUCE_SCATTER, in, out, n_out, d, 0, s}, r,
+                c);
 }
 
 nccl_result ncclAllGather(const void *in, void *out, size_t n_in, nccl_dtype d, nccl_comm c,
                           nccl_stream s)
 {
-    (void)s;
-    return keep((struct call){ALLGATHER, in, out, n_in, 0}, d, NCCL_REDOP_SUM, c);
+    return keep((struct nccl_double_call){NCCL_DOUBLE_ALLGATHER, in, out, n_in, d, 0, s},
+                NCCL_REDOP_SUM, c);
+}
+
+static float in_at(int r, size_t i)
+{
+    return ((const float *)state.calls[r].in)[i];
 }
 
 static float sum_at(size_t i)
@@ -168,7 +173,7 @@ static float sum_at(size_t i)
     float sum = 0;
 
     for (int r = 0; r < state.n_ranks; r++) {
-        sum += state.calls[r].in[i];
+        sum += in_at(r, i);
     }
     return sum;
 }
@@ -176,38 +181,32 @@ static float sum_at(size_t i)
 /* Element i of rank r's result; *n: how many it has. */
 static float result(int r, size_t i, size_t *n)
 {
-    const struct call *c = &state.calls[r];
+    const struct nccl_double_call *c = &state.calls[r];
     size_t ranks = (size_t)state.n_ranks;
 
     *n = c->n;
     switch (c->kind) {
-    case ALLREDUCE:
+    case NCCL_DOUBLE_ALLREDUCE:
         break;
-    case REDUCE:
+    case NCCL_DOUBLE_REDUCE:
         *n = r == c->root ? c->n : 0;
         break;
-    case BROADCAST:
-        return state.calls[c->root].in[i];
-    case REDUCE_SCATTER:
+    case NCCL_DOUBLE_BROADCAST:
+        return in_at(c->root, i);
+    case NCCL_DOUBLE_REDUCE_SCATTER:
         return sum_at((size_t)r * c->n + i);
-    case ALLGATHER:
+    case NCCL_DOUBLE_ALLGATHER:
         *n = ranks * c->n;
-        return state.calls[i / c->n].in[i % c->n];
+        return in_at((int)(i / c->n), i % c->n);
     }
     return sum_at(i);
 }
 
-nccl_result ncclGroupEnd(void)
+static void carry_out(void)
 {
     float *results[MAX_RANKS] = {0};
     size_t n[MAX_RANKS] = {0};
 
-    state.open = false;
-    for (int r = 0; r < state.n_ranks; r++) {
-        if (!state.called[r]) {
-            return 3;
-        }
-    }
     for (int r = 0; r < state.n_ranks; r++) { /* in place: first all results, then write */
         n[r] = 1;
         for (size_t i = 0; state.calls[r].n > 0 && i < n[r]; i++) {
@@ -223,6 +222,24 @@ nccl_result ncclGroupEnd(void)
             memcpy(state.calls[r].out, results[r], n[r] * sizeof(float));
         }
         free(results[r]);
+    }
+}
+
+nccl_result ncclGroupEnd(void)
+{
+    state.open = false;
+    for (int r = 0; r < state.n_ranks; r++) {
+        if (!state.called[r]) {
+            return 3;
+        }
+    }
+    if (fails("end")) {
+        return 3;
+    }
+    if (state.group != NULL) {
+        state.group(state.ctx, state.calls, state.n_ranks);
+    } else {
+        carry_out();
     }
     return 0;
 }

@@ -38,6 +38,16 @@ int recorder_device(const struct recorder *r)
     return r->current;
 }
 
+size_t recorder_n_streams(const struct recorder *r, int urgency)
+{
+    size_t n = 0;
+
+    for (int i = 0; i < r->n_streams; i++) {
+        n += r->streams[i].live && r->streams[i].urgency == urgency;
+    }
+    return n;
+}
+
 size_t recorder_n_commands(const struct recorder *r)
 {
     return (size_t)r->n;
@@ -176,6 +186,16 @@ static enum status stream_create(void *set, int rank, void **stream)
     return ST_OK;
 }
 
+static enum status urgent_stream_create(void *set, int rank, int urgency, void **stream)
+{
+    struct recorder *r = set;
+
+    TRY(stream_create(set, rank, stream));
+    fault(r, urgency < 1 || urgency > DEVICE_URGENCIES);
+    r->streams[number(*stream)].urgency = urgency;
+    return ST_OK;
+}
+
 static void stream_destroy(void *set, void *stream)
 {
     struct recorder *r = set;
@@ -251,6 +271,13 @@ static enum status done(void *set, void *event, bool *out)
     (void)set;
     (void)event;
     *out = true;
+    return ST_OK;
+}
+
+static enum status event_sync(void *set, void *event)
+{
+    (void)set;
+    (void)event;
     return ST_OK;
 }
 
@@ -337,14 +364,17 @@ struct device_ops recorder_ops(bool graphs)
         .alloc_host = alloc_host,
         .release_host = release_host,
         .stream_create = stream_create,
+        .urgent_stream_create = urgent_stream_create,
         .stream_destroy = stream_destroy,
         .stream_sync = stream_sync,
         .stream_native = stream_native,
         .event_create = event_create,
+        .timer_create = event_create,
         .event_destroy = event_destroy,
         .record = record,
         .wait = wait,
         .done = done,
+        .event_sync = event_sync,
         .copy = copy,
         .fold = fold,
         .sgd = sgd,

@@ -39,6 +39,9 @@ void recorder_call(struct recorder *r, void *stream, void (*fn)(void *ctx, int a
 /* The calling thread's device. */
 int recorder_device(const struct recorder *r);
 
+/* Streams of that urgency that are there. */
+size_t recorder_n_streams(const struct recorder *r, int urgency);
+
 size_t recorder_faults(const struct recorder *r);
 size_t recorder_n_commands(const struct recorder *r);
 

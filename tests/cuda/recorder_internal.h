@@ -51,7 +51,7 @@ struct block {
 };
 
 struct stream {
-    int rank, n;
+    int rank, n, urgency;
     int *items, cap; /* of the recorder */
     int head;        /* while playing */
     uint32_t speed;

@@ -122,6 +122,31 @@ Test(engine_cuda, odd_sizes)
     }
 }
 
+/* The later a bucket, the sooner the next forward pass needs it. */
+Test(engine_cuda, later_jobs_have_more_urgent_streams)
+{
+    struct setup s = world_basic("ring", 4, 16);
+    struct world w;
+    size_t n_hops;
+
+    s.n_jobs = MAX_JOBS;
+    s.n[1] = s.n[2] = 20;
+    world_init(&w, &s);
+    n_hops = recorder_n_streams(w.recorder, 0) - 4 - MAX_JOBS; /* the ranks', the jobs' first */
+    cr_assert_geq(n_hops, 4);
+    world_fini(&w);
+    s.last_first = true;
+    world_init(&w, &s);
+    cr_assert_eq(recorder_n_streams(w.recorder, 0), 4);
+    for (int urgency = 1; urgency <= DEVICE_URGENCIES; urgency++) {
+        cr_assert_eq(recorder_n_streams(w.recorder, urgency), n_hops + 1, "%d", urgency);
+    }
+    world_issue(&w);
+    recorder_play(w.recorder, 1, true);
+    cr_assert(!world_went_wrong(&w));
+    world_fini(&w);
+}
+
 /* --- No wait too many, none too few --- */
 
 /* Every `step`-th wait. */

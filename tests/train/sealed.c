@@ -194,6 +194,12 @@ static enum status stream_create(void *set, int rank, void **out)
     return *out != NULL ? ST_OK : ST_NOMEM;
 }
 
+static enum status urgent_stream_create(void *set, int rank, int urgency, void **out)
+{
+    (void)urgency;
+    return stream_create(set, rank, out);
+}
+
 static void stream_destroy(void *set, void *stream)
 {
     if (stream != NULL) {
@@ -285,6 +291,16 @@ static enum status event_sync(void *set, void *event)
     return st;
 }
 
+/* Of events that a thread has seen done. */
+static enum status elapsed(void *set, void *from, void *to, double *s)
+{
+    (void)set;
+    (void)pthread_mutex_lock(&sealed_world.lock);
+    *s = ((const struct event *)to)->reached_s - ((const struct event *)from)->reached_s;
+    (void)pthread_mutex_unlock(&sealed_world.lock);
+    return ST_OK;
+}
+
 static enum status copy(void *set, void *stream, void *dst, const void *src, size_t bytes)
 {
     sealed_put(set, stream, &(struct work){.kind = COPY, .u.copy = {dst, src, bytes}});
@@ -342,15 +358,18 @@ const struct device_ops *sealed_device(void)
         .alloc_host = alloc_host,
         .release_host = release_host,
         .stream_create = stream_create,
+        .urgent_stream_create = urgent_stream_create,
         .stream_destroy = stream_destroy,
         .stream_sync = stream_sync,
         .stream_native = stream_native,
         .event_create = event_create,
+        .timer_create = event_create,
         .event_destroy = event_destroy,
         .record = record,
         .wait = wait_for,
         .done = done,
         .event_sync = event_sync,
+        .elapsed = elapsed,
         .copy = copy,
         .clear = clear,
         .store = store,

@@ -27,7 +27,8 @@ enum kind {
 };
 
 struct event {
-    size_t issued, reached;      /* records, counted */
+    size_t issued, reached; /* records, counted */
+    double reached_s;
     size_t n_uses;               /* queued records and waits */
     const struct graph *capture; /* its last record went there, if it is not NULL */
 };

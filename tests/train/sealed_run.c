@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "device/kernels/kernel_convert.h"
 #include "device/kernels/kernel_finite.h"
 #include "device/kernels/kernel_fold.h"
@@ -148,6 +149,7 @@ static void run_first(struct stream *s)
         break;
     case RECORD:
         w->u.place.event->reached = w->u.place.number;
+        w->u.place.event->reached_s = clock_now_s();
         w->u.place.event->n_uses--;
         break;
     case WAIT:

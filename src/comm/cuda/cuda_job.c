@@ -79,7 +79,7 @@ static enum status issue_all(const struct cuda_job *j)
     return ST_OK;
 }
 
-enum status cuda_job_run(struct cuda_job *j)
+enum status cuda_job_run(const struct cuda_job *j, const struct marks_use *marks)
 {
     const struct device_ops *d = j->opt->device;
     void *set = j->opt->set;
@@ -88,10 +88,13 @@ enum status cuda_job_run(struct cuda_job *j)
         return ST_OK; /* of one rank or no elements; nobody waits for an event never recorded */
     }
     for (int r = 0; r < j->p->n_ranks; r++) {
-        TRY(d->wait(set, j->streams[0], j->posted[r]));
+        TRY(d->wait(set, j->streams[0], marks->posted[r]));
+    }
+    if (marks->begun != NULL) {
+        TRY(d->record(set, j->streams[0], marks->begun[0]));
     }
     TRY(j->graph != NULL ? d->graph_launch(set, j->graph, j->streams[0]) : issue_all(j));
-    return d->record(set, j->streams[0], j->done);
+    return d->record(set, j->streams[0], marks->done[0]);
 }
 
 /* --- Making --- */
@@ -137,6 +140,14 @@ static enum status make_memory(struct cuda_job *j, const struct program_buffers 
     return st;
 }
 
+static enum status make_stream(const struct cuda_job *j, int rank, void **out)
+{
+    const struct device_ops *d = j->opt->device;
+
+    return j->urgency > 0 ? d->urgent_stream_create(j->opt->set, rank, j->urgency, out)
+                          : d->stream_create(j->opt->set, rank, out);
+}
+
 /* The engine's stream for that hop, made if it is the first. */
 static enum status find_stream(struct cuda_job *j, struct cuda_job_streams *streams,
                                const struct itinerary_stream *key, void **out)
@@ -144,7 +155,8 @@ static enum status find_stream(struct cuda_job *j, struct cuda_job_streams *stre
     struct cuda_job_stream *grown;
 
     for (size_t i = 0; i < streams->n; i++) {
-        if (itinerary_same_hop(&streams->all[i].key, key)) {
+        if (streams->all[i].urgency == j->urgency &&
+            itinerary_same_hop(&streams->all[i].key, key)) {
             *out = streams->all[i].handle;
             return ST_OK;
         }
@@ -154,8 +166,9 @@ static enum status find_stream(struct cuda_job *j, struct cuda_job_streams *stre
         return ST_NOMEM;
     }
     streams->all = grown;
-    TRY(j->opt->device->stream_create(j->opt->set, key->rank, out));
-    streams->all[streams->n++] = (struct cuda_job_stream){*key, *out};
+    TRY(make_stream(j, key->rank, out));
+    streams->all[streams->n++] =
+        (struct cuda_job_stream){.key = *key, .urgency = j->urgency, .handle = *out};
     return ST_OK;
 }
 
@@ -169,7 +182,7 @@ static enum status make_streams(struct cuda_job *j, struct cuda_job_streams *str
     if (j->streams == NULL || j->stages == NULL) {
         return ST_NOMEM;
     }
-    TRY(j->opt->device->stream_create(j->opt->set, s->streams[0].rank, &j->streams[0]));
+    TRY(make_stream(j, s->streams[0].rank, &j->streams[0]));
     for (int q = 1; q < s->n_streams; q++) {
         const struct itinerary_stream *k = &s->streams[q];
         TRY(find_stream(j, streams, k, &j->streams[q]));
@@ -187,12 +200,7 @@ static enum status make_events(struct cuda_job *j)
     const struct itinerary *s = j->itinerary;
 
     j->events = mem_alloc((size_t)s->n_events, sizeof *j->events);
-    j->posted = mem_alloc((size_t)j->p->n_ranks, sizeof *j->posted);
-    j->posted_s = mem_alloc((size_t)j->p->n_ranks, sizeof *j->posted_s);
-    j->n_posts = mem_alloc((size_t)j->p->n_ranks, sizeof *j->n_posts);
-    j->n_waits = mem_alloc((size_t)j->p->n_ranks, sizeof *j->n_waits);
-    if (j->events == NULL || j->posted == NULL || j->posted_s == NULL || j->n_posts == NULL ||
-        j->n_waits == NULL) {
+    if (j->events == NULL) {
         return ST_NOMEM;
     }
     for (size_t k = 0; k < s->n_commands; k++) {
@@ -201,10 +209,7 @@ static enum status make_events(struct cuda_job *j)
             TRY(d->event_create(j->opt->set, s->streams[s->event_stream[e]].rank, &j->events[e]));
         }
     }
-    for (int r = 0; r < j->p->n_ranks; r++) {
-        TRY(d->event_create(j->opt->set, r, &j->posted[r]));
-    }
-    return d->event_create(j->opt->set, s->streams[0].rank, &j->done);
+    return ST_OK;
 }
 
 static enum status make_graph(struct cuda_job *j)
@@ -221,12 +226,12 @@ static enum status make_graph(struct cuda_job *j)
 }
 
 enum status cuda_job_init(struct cuda_job *j, const struct engine_cuda_options *opt,
-                          const struct engine_job *args, struct cuda_job_streams *streams)
+                          const struct engine_job *args, int urgency,
+                          struct cuda_job_streams *streams)
 {
     struct reach reach = {opt, true};
 
-    *j =
-        (struct cuda_job){.opt = opt, .p = args->program, .what = args->what, .label = args->label};
+    *j = (struct cuda_job){.opt = opt, .p = args->program, .urgency = urgency};
     TRY(itinerary_create(j->p, reaches, &reach, &j->itinerary));
     TRY(make_memory(j, args->buffers));
     TRY(make_streams(j, streams));
@@ -235,13 +240,6 @@ enum status cuda_job_init(struct cuda_job *j, const struct engine_cuda_options *
         TRY(make_graph(j));
     }
     return ST_OK;
-}
-
-static void destroy_events(const struct cuda_job *j, void **events, int n)
-{
-    for (int i = 0; events != NULL && i < n; i++) {
-        j->opt->device->event_destroy(j->opt->set, events[i]);
-    }
 }
 
 void cuda_job_fini(struct cuda_job *j)
@@ -254,9 +252,9 @@ void cuda_job_fini(struct cuda_job *j)
     if (d->graph_destroy != NULL) {
         d->graph_destroy(j->opt->set, j->graph);
     }
-    destroy_events(j, j->events, j->itinerary != NULL ? j->itinerary->n_events : 0);
-    destroy_events(j, j->posted, j->p->n_ranks);
-    d->event_destroy(j->opt->set, j->done);
+    for (int i = 0; j->events != NULL && i < j->itinerary->n_events; i++) {
+        d->event_destroy(j->opt->set, j->events[i]);
+    }
     for (int q = 0; j->stages != NULL && q < j->itinerary->n_streams; q++) {
         d->release(j->opt->set, j->itinerary->streams[q].rank, j->stages[q]);
     }
@@ -271,13 +269,9 @@ void cuda_job_fini(struct cuda_job *j)
         }
     }
     mem_free(j->events);
-    mem_free(j->posted);
     mem_free(j->stages);
     mem_free(j->streams);
     mem_free(j->tmp);
     mem_free(j->bases);
-    mem_free(j->posted_s);
-    mem_free(j->n_posts);
-    mem_free(j->n_waits);
     itinerary_destroy(j->itinerary);
 }

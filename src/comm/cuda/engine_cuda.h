@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "comm/engine/engine.h"
+#include "comm/nccl/nccl_lanes.h"
 #include "comm/program.h"
 #include "device/device.h"
 
@@ -13,7 +14,9 @@
  * Runs programs over ranks whose memory is on devices. It moves no bytes itself: the last rank that
  * posts a job puts the whole of it on streams, as one graph where the devices have graphs, and a
  * wait is put on the waiting rank's stream. So the host waits for the other ranks' posts only,
- * never for a device, except in engine_cuda_sync.
+ * never for a device, except in engine_cuda_sync, and when it is several uses of a job ahead.
+ *
+ * With `lanes` jobs are left to NCCL: of programs only what they are to do counts.
  *
  * Threads: rank r is driven by one thread at a time; different ranks run concurrently.
  */
@@ -24,7 +27,10 @@ struct engine_cuda_options {
     void *set; /* of n_ranks devices; must outlive the engine */
     int n_ranks;
     double timeout_s;
-    bool graphs; /* use them where the devices have them and reach each other's memory */
+    bool graphs;     /* use them where the devices have them and reach each other's memory */
+    bool last_first; /* the higher a job's number, the more urgent its streams are */
+    struct nccl_lanes *lanes; /* NULL: the programs' own operations; must outlive the engine */
+    int root;                 /* lanes: of reduces and broadcasts */
 };
 
 /* The programs (made without fusing), buffers and texts must outlive the engine, the array itself

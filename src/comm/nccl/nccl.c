@@ -108,6 +108,14 @@ void nccl_destroy(struct nccl *n)
     mem_free(n);
 }
 
+void nccl_abort(struct nccl *n)
+{
+    for (int r = 0; r < n->n_comms; r++) {
+        (void)n->args.lib->CommAbort(n->comms[r]);
+    }
+    n->n_comms = 0;
+}
+
 static nccl_dtype dtype_of(enum dtype d)
 {
     static const nccl_dtype all[] = {[DTYPE_F32] = NCCL_DTYPE_FLOAT32,
@@ -151,12 +159,34 @@ static nccl_result start_rank(const struct nccl *n, const struct nccl_call *c, i
     return lib->AllGather(c->in[r], c->out[r], block, d, n->comms[r], s);
 }
 
-enum status nccl_start(struct nccl *n, const struct nccl_call *call)
+/* A group that was begun must be ended; parts of it that have started wait for the others forever.
+ */
+static enum status start_all(struct nccl *n, const struct nccl_call *call)
 {
     const struct nccl_library *lib = n->args.lib;
-    bool blocks = call->collective == COLL_REDUCE_SCATTER || call->collective == COLL_ALLGATHER;
-    nccl_result result, end;
+    nccl_result result = lib->GroupStart(), end;
 
+    if (result != NCCL_RESULT_OK) {
+        return fail(lib, ST_INTERNAL, result, "ncclGroupStart");
+    }
+    for (int r = 0; result == NCCL_RESULT_OK && r < n->args.n_ranks; r++) {
+        result = start_rank(n, call, r);
+    }
+    end = lib->GroupEnd();
+    result = result != NCCL_RESULT_OK ? result : end;
+    return result == NCCL_RESULT_OK
+               ? ST_OK
+               : fail(lib, ST_INTERNAL, result, collective_name(call->collective));
+}
+
+enum status nccl_start(struct nccl *n, const struct nccl_call *call)
+{
+    bool blocks = call->collective == COLL_REDUCE_SCATTER || call->collective == COLL_ALLGATHER;
+    enum status st;
+
+    if (n->n_comms == 0) {
+        return ST_PEER; /* aborted before */
+    }
     if (blocks && call->n % (size_t)n->args.n_ranks != 0) {
         return log_fail(
             ST_UNSUPPORTED,
@@ -164,30 +194,14 @@ enum status nccl_start(struct nccl *n, const struct nccl_call *call)
             "a multiple or another backend",
             collective_name(call->collective), call->n, n->args.n_ranks);
     }
-    result = lib->GroupStart();
-    if (result != NCCL_RESULT_OK) {
-        return fail(lib, ST_INTERNAL, result, "ncclGroupStart");
+    st = start_all(n, call);
+    if (st != ST_OK) {
+        nccl_abort(n);
     }
-    for (int r = 0; result == NCCL_RESULT_OK && r < n->args.n_ranks; r++) {
-        result = start_rank(n, call, r);
-    }
-    end = lib->GroupEnd(); /* a group that was begun must be ended */
-    result = result != NCCL_RESULT_OK ? result : end;
-    return result == NCCL_RESULT_OK
-               ? ST_OK
-               : fail(lib, ST_INTERNAL, result, collective_name(call->collective));
+    return st;
 }
 
-/* Kernels of the library wait for each other, so that only an abort ends them. */
-static void abort_all(struct nccl *n)
-{
-    for (int r = 0; r < n->n_comms; r++) {
-        (void)n->args.lib->CommAbort(n->comms[r]);
-    }
-    n->n_comms = 0;
-}
-
-static enum status check_async(struct nccl *n)
+enum status nccl_check(struct nccl *n)
 {
     for (int r = 0; r < n->n_comms; r++) {
         nccl_result async = NCCL_RESULT_OK, result;
@@ -223,7 +237,7 @@ enum status nccl_wait(struct nccl *n, void *const *events)
         if (st != ST_OK || done) {
             break;
         }
-        st = check_async(n);
+        st = nccl_check(n);
         if (st == ST_OK && clock_now_s() - begin > n->args.timeout_s) {
             st = log_fail(ST_TIMEOUT,
                           "%s: a collective of %d ranks timed out after %g s, find out which rank "
@@ -236,7 +250,7 @@ enum status nccl_wait(struct nccl *n, void *const *events)
         (void)sched_yield();
     }
     if (st != ST_OK) {
-        abort_all(n);
+        nccl_abort(n);
     }
     return st;
 }

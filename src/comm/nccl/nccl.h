@@ -59,11 +59,19 @@ struct nccl_call {
 };
 
 /* Put a collective of all ranks on their streams. Errors: ST_UNSUPPORTED (a number of elements that
- * it cannot divide); ST_INTERNAL with the library's reason. */
+ * it cannot divide); ST_INTERNAL with the library's reason, everything is then aborted; ST_PEER
+ * after an abort. */
 MUST_CHECK enum status nccl_start(struct nccl *n, const struct nccl_call *call);
 
 /* Until the events, one for each rank, are done. Errors: ST_TIMEOUT after timeout_s, ST_INTERNAL
  * with the library's reason; everything is then aborted, and `n` can only be destroyed. */
 MUST_CHECK enum status nccl_wait(struct nccl *n, void *const *events);
+
+/* Has an error shown since? Errors: ST_INTERNAL with the library's reason. */
+MUST_CHECK enum status nccl_check(struct nccl *n);
+
+/* End what is under way, whose kernels would wait for each other forever; `n` can only be destroyed
+ * then. */
+void nccl_abort(struct nccl *n);
 
 #endif

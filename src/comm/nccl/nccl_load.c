@@ -134,9 +134,9 @@ enum status nccl_refuse(void)
 
     TRY(nccl_load(NULL, &lib));
     st = log_fail(ST_UNSUPPORTED,
-                  "[comm] backend = nccl (%s is installed) moves memory of GPUs only, measure it "
-                  "with commbench --type cuda on a machine with one for each rank or choose "
-                  "another backend",
+                  "[comm] backend = nccl (%s is installed) moves memory of GPUs only, use it with "
+                  "[device] type = cuda or commbench --type cuda on a machine with a GPU for each "
+                  "rank, or choose another backend",
                   nccl_version(lib));
     nccl_unload(lib);
     return st;

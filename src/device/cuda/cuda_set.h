@@ -66,14 +66,17 @@ MUST_CHECK enum status cuda_peer_try_all(struct cuda_set *set);
 
 /* --- cuda_stream.c: slots of struct device_ops */
 MUST_CHECK enum status cuda_stream_create(void *set, int rank, void **stream);
+MUST_CHECK enum status cuda_stream_create_urgent(void *set, int rank, int urgency, void **stream);
 void cuda_stream_destroy(void *set, void *stream);
 MUST_CHECK enum status cuda_stream_sync(void *set, void *stream);
 void *cuda_stream_native(void *set, void *stream);
 MUST_CHECK enum status cuda_stream_event_create(void *set, int rank, void **event);
+MUST_CHECK enum status cuda_stream_timer_create(void *set, int rank, void **event);
 void cuda_stream_event_destroy(void *set, void *event);
 MUST_CHECK enum status cuda_stream_record(void *set, void *stream, void *event);
 MUST_CHECK enum status cuda_stream_wait(void *set, void *stream, void *event);
 MUST_CHECK enum status cuda_stream_done(void *set, void *event, bool *out);
+MUST_CHECK enum status cuda_stream_elapsed(void *set, void *from, void *to, double *s);
 MUST_CHECK enum status cuda_stream_copy(void *set, void *stream, void *dst, const void *src,
                                         size_t bytes);
 MUST_CHECK enum status cuda_stream_event_sync(void *set, void *event);

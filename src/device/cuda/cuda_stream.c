@@ -2,10 +2,21 @@
 #include "device/cuda/cuda_kernels.h"
 #include "device/cuda/cuda_set.h"
 
-enum status cuda_stream_create(void *set, int rank, void **stream)
+/* Greater priorities have lower numbers, and plain streams the least, which is 0. */
+static cudaError_t priority_of(int urgency, int *out)
+{
+    int least = 0, greatest = 0;
+    cudaError_t e = cudaDeviceGetStreamPriorityRange(&least, &greatest);
+
+    *out = least + (greatest - least) * urgency / DEVICE_URGENCIES;
+    return e;
+}
+
+enum status cuda_stream_create_urgent(void *set, int rank, int urgency, void **stream)
 {
     const struct cuda_set *s = set;
     struct cuda_stream *out = mem_alloc(1, sizeof *out);
+    int priority = 0;
     cudaError_t e;
 
     if (out == NULL) {
@@ -13,13 +24,21 @@ enum status cuda_stream_create(void *set, int rank, void **stream)
     }
     out->rank = &s->ranks[rank];
     e = cudaSetDevice(out->rank->device);
-    e = e == cudaSuccess ? cudaStreamCreateWithFlags(&out->handle, cudaStreamNonBlocking) : e;
+    e = e == cudaSuccess ? priority_of(urgency, &priority) : e;
+    e = e == cudaSuccess
+            ? cudaStreamCreateWithPriority(&out->handle, cudaStreamNonBlocking, priority)
+            : e;
     if (e != cudaSuccess) {
         mem_free(out);
-        return cuda_fail(e, "cudaStreamCreateWithFlags");
+        return cuda_fail(e, "cudaStreamCreateWithPriority");
     }
     *stream = out;
     return ST_OK;
+}
+
+enum status cuda_stream_create(void *set, int rank, void **stream)
+{
+    return cuda_stream_create_urgent(set, rank, 0, stream);
 }
 
 void cuda_stream_destroy(void *set, void *stream)
@@ -48,7 +67,7 @@ void *cuda_stream_native(void *set, void *stream)
     return ((const struct cuda_stream *)stream)->handle;
 }
 
-enum status cuda_stream_event_create(void *set, int rank, void **event)
+static enum status create_event(void *set, int rank, unsigned flags, void **event)
 {
     const struct cuda_set *s = set;
     struct cuda_event *out = mem_alloc(1, sizeof *out);
@@ -59,13 +78,23 @@ enum status cuda_stream_event_create(void *set, int rank, void **event)
     }
     out->rank = &s->ranks[rank];
     e = cudaSetDevice(out->rank->device);
-    e = e == cudaSuccess ? cudaEventCreateWithFlags(&out->handle, cudaEventDisableTiming) : e;
+    e = e == cudaSuccess ? cudaEventCreateWithFlags(&out->handle, flags) : e;
     if (e != cudaSuccess) {
         mem_free(out);
         return cuda_fail(e, "cudaEventCreateWithFlags");
     }
     *event = out;
     return ST_OK;
+}
+
+enum status cuda_stream_event_create(void *set, int rank, void **event)
+{
+    return create_event(set, rank, cudaEventDisableTiming, event);
+}
+
+enum status cuda_stream_timer_create(void *set, int rank, void **event)
+{
+    return create_event(set, rank, cudaEventDefault, event);
 }
 
 void cuda_stream_event_destroy(void *set, void *event)
@@ -118,6 +147,17 @@ enum status cuda_stream_event_sync(void *set, void *event)
 {
     (void)set;
     CUDA_TRY(cudaEventSynchronize(((const struct cuda_event *)event)->handle));
+    return ST_OK;
+}
+
+enum status cuda_stream_elapsed(void *set, void *from, void *to, double *s)
+{
+    const struct cuda_event *a = from, *b = to;
+    float ms = 0;
+
+    (void)set;
+    CUDA_TRY(cudaEventElapsedTime(&ms, a->handle, b->handle));
+    *s = (double)ms * 1e-3;
     return ST_OK;
 }
 
