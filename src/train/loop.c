@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "base/clock.h"
 #include "base/log.h"
 #include "train/state.h"
@@ -8,20 +10,22 @@ static const double SHORT_WAIT_S = 1;
 static void tell_missing(const struct rank *r, const char *missing, const char *where)
 {
     const struct trainer *t = r->t;
+    const char *plural = strchr(missing, ',') != NULL ? "s" : "";
 
     for (size_t b = 0; r->due.n_open > 0 && b < t->n_buckets; b++) {
         if (r->due.open[b] && !comm_done(t->comm, r->index, b)) {
-            log_error("%s of bucket %zu (%s) timed out after %g s on rank %d, waiting for rank %s, "
-                      "which did not come to %s, find out what became of it or raise [comm] "
-                      "timeout_s",
-                      t->rooted ? "reduce" : "allreduce", b, t->labels[b], t->cfg->comm.timeout_s,
-                      r->index, missing, where);
+            log_error(
+                "%s of bucket %zu (%s) timed out after %g s on rank %d, waiting for rank%s %s, "
+                "which did not come to %s, find out what became of it or raise [comm] "
+                "timeout_s",
+                t->rooted ? "reduce" : "allreduce", b, t->labels[b], t->cfg->comm.timeout_s,
+                r->index, plural, missing, where);
             return;
         }
     }
-    log_error("rank %s did not come to %s within %g s, find out what became of it or raise [comm] "
-              "timeout_s",
-              missing, where, t->cfg->comm.timeout_s);
+    log_error("rank%s %s did not come to %s within %g s, find out what became of it or raise "
+              "[comm] timeout_s",
+              plural, missing, where, t->cfg->comm.timeout_s);
 }
 
 bool loop_wait(struct rank *r, unsigned round, const char *where)
@@ -36,9 +40,7 @@ bool loop_wait(struct rank *r, unsigned round, const char *where)
     if (st == ST_TIMEOUT && r->status == ST_OK) {
         tell_missing(r, meeting_missing(&t->meeting, round, missing, sizeof missing), where);
     }
-    if (st != ST_OK && r->status == ST_OK) {
-        r->status = st;
-    }
+    rank_fail(r, st); /* the sums will not come either, so nobody is to wait for them */
     return st == ST_OK;
 }
 

@@ -120,8 +120,12 @@ static bool is_hopeless(void *trainer)
     return meeting_is_broken(&t->meeting);
 }
 
+/* A time-out has named those that did not come. */
 static void tell_stuck(const struct trainer *t)
 {
+    if (t->result == ST_TIMEOUT) {
+        return;
+    }
     for (int r = 0; r < t->n_ranks; r++) {
         if (crew_is_busy(t->crew, r)) {
             log_error("rank %d has not come back %g s after the others gave it up, the process "

@@ -21,7 +21,7 @@ enum {
 struct planted {
     pid_t process;
     int victim;
-    bool stuck;
+    bool rooted; /* sums go to a root first */
     char what[128], log[32];
 };
 
@@ -101,7 +101,7 @@ static void start_case(struct planted *p, int number, const char *backend, bool 
                                 fuse ? "optim.fuse=on" : "optim.fuse=off",
                                 NULL};
 
-    *p = (struct planted){.victim = number % 3 == 0 ? 0 : 2, .stuck = kind == 1};
+    *p = (struct planted){.victim = number % 3 == 0 ? 0 : 2};
     (void)snprintf(fault, sizeof fault, kinds[kind], p->victim);
     (void)snprintf(inject, sizeof inject, "debug.inject=%s", fault);
     (void)snprintf(name, sizeof name, "comm.backend=%s", backend);
@@ -113,19 +113,18 @@ static void start_case(struct planted *p, int number, const char *backend, bool 
 static void check_case(const struct planted *p)
 {
     int status;
-    char *log, missing[32], stuck[32];
+    char *log, missing[32];
 
     cr_assert_eq(waitpid(p->process, &status, 0), p->process);
     log = slurp(p->log);
     cr_assert(WIFEXITED(status), "%s: %s", p->what, log);
     cr_assert_eq(WEXITSTATUS(status), 4, "%s: %d, %s", p->what, WEXITSTATUS(status), log);
     (void)snprintf(missing, sizeof missing, "waiting for rank %d,", p->victim);
-    (void)snprintf(stuck, sizeof stuck, "rank %d has not come back", p->victim);
-    cr_assert_not_null(strstr(log, "allreduce of bucket 0 (output) timed out"), "%s: %s", p->what,
-                       log);
+    cr_assert_not_null(strstr(log, p->rooted ? ": reduce of bucket 0 (output) timed out"
+                                             : ": allreduce of bucket 0 (output) timed out"),
+                       "%s: %s", p->what, log);
     cr_assert_not_null(strstr(log, missing), "%s: %s", p->what, log);
-    cr_assert_eq(strstr(log, stuck) != NULL, p->stuck, "%s: %s", p->what, log);
-    cr_assert_eq(count_lines(log, "\n"), p->stuck ? 2 : 1, "%s: %s", p->what, log);
+    cr_assert_eq(count_lines(log, "\n"), 1, "%s: %s", p->what, log);
     free(log);
 }
 
@@ -166,7 +165,7 @@ Test(faults, kills_and_stalls_end_all_ranks_on_links_and_in_surveys)
     for (int k = 0; k < 12; k++) {
         const char *const more[] = {kinds[k % 3], ways[k / 3][0], ways[k / 3][1],
                                     "comm.timeout_s=2", NULL};
-        cases[k] = (struct planted){.victim = 2, .stuck = k % 3 == 1};
+        cases[k] = (struct planted){.victim = 2};
         (void)snprintf(cases[k].what, sizeof cases[k].what, "%s, %s, %s", more[0], more[1],
                        more[2]);
         start(&cases[k], k, more);
@@ -174,6 +173,48 @@ Test(faults, kills_and_stalls_end_all_ranks_on_links_and_in_surveys)
     for (int k = 0; k < 12; k++) {
         check_case(&cases[k]);
     }
+}
+
+/* Where a root updates the weights; who waits for the root must not be left behind. */
+Test(faults, kills_and_stalls_end_all_ranks_around_a_root)
+{
+    static const char *const kinds[] = {"kill:2@3", "kill:0@3", "stall:2@3", "stall:0@3:3.5s"};
+    static const char *const ways[][2] = {{"comm.overlap=yes", "comm.backend=mst"},
+                                          {"comm.overlap=no", "comm.backend=central"},
+                                          {"comm.overlap=no", "debug.verify_every=2"}};
+    struct planted cases[12];
+
+    for (int k = 0; k < 12; k++) {
+        char fault[32];
+        const char *const more[] = {
+            fault, ways[k / 4][0], ways[k / 4][1], "comm.sync=reduce-broadcast", "comm.timeout_s=2",
+            NULL};
+        (void)snprintf(fault, sizeof fault, "debug.inject=%s", kinds[k % 4]);
+        cases[k] = (struct planted){.victim = k % 2 == 0 ? 2 : 0, .rooted = true};
+        (void)snprintf(cases[k].what, sizeof cases[k].what, "%s, %s, %s", fault, more[1], more[2]);
+        start(&cases[k], k, more);
+    }
+    for (int k = 0; k < 12; k++) {
+        check_case(&cases[k]);
+    }
+}
+
+/* A rank that hangs is named, also where the run ends because of another one. */
+Test(faults, a_rank_that_never_comes_back_is_named)
+{
+    struct planted p = {.victim = 1};
+    const char *const more[] = {"debug.inject=fail:2@3, stall:1@3", "comm.timeout_s=2", NULL};
+    int status;
+    char *log;
+
+    start(&p, 0, more);
+    cr_assert_eq(waitpid(p.process, &status, 0), p.process);
+    log = slurp(p.log);
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 1, "%d, %s", status, log);
+    cr_assert_not_null(strstr(log, "injected failure on rank 2"), "%s", log);
+    cr_assert_not_null(strstr(log, "rank 1 has not come back"), "%s", log);
+    cr_assert_eq(count_lines(log, "\n"), 2, "%s", log);
+    free(log);
 }
 
 /* Delays below the timeout change nothing but the time. */
