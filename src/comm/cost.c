@@ -89,7 +89,7 @@ static void start_on_core(struct play *y, struct item i, int64_t ready_ps)
         core = y->core_free_ps[k] < *core ? &y->core_free_ps[k] : core;
     }
     *core = ready_ps > *core ? ready_ps : *core;
-    *core += llround(1e12 * (op_s + (o->n_src + o->n_dst) * bytes * y->traffic_s_per_byte));
+    *core = fabric_later(*core, op_s + (o->n_src + o->n_dst) * bytes * y->traffic_s_per_byte);
     agenda_add(&y->ends, (struct agenda_entry){*core, 0, instance_of(y, i), 0});
 }
 

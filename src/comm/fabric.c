@@ -132,9 +132,17 @@ static bool has_credit(const struct fabric *f, const struct fabric_slot *s)
     return credit == 0 || s->hop > 0 || f->in_flight == 0 || f->in_flight + s->bytes <= credit;
 }
 
-static int64_t ps_of(const struct fabric *f, double s)
+int64_t fabric_later(int64_t when_ps, double s)
 {
-    return (int64_t)llround(s * f->model.scale * 1e12);
+    double ps = s * 1e12;
+
+    return ps < (double)(FABRIC_END_PS - when_ps) ? when_ps + llround(ps) : FABRIC_END_PS;
+}
+
+/* `s` on the links of the model. */
+static int64_t later(const struct fabric *f, int64_t when_ps, double s)
+{
+    return fabric_later(when_ps, s * f->model.scale);
 }
 
 static void expect_all(struct fabric *f, int64_t when_ps, enum kind kind, int slot)
@@ -153,18 +161,17 @@ static void serve(struct fabric *f, int link)
     struct fabric_slot *s = &f->slots[slot];
     double sum_s = s->op->n_src > 1 ? f->model.reduce_s_per_byte : 0;
     double byte_s = 1 / (double)t->effective_bytes_per_s + sum_s;
-    int64_t latency_ps = ps_of(f, (double)t->latency_ns * 1e-9);
+    double latency_s = (double)t->latency_ns * 1e-9;
 
-    l->free_ps = f->now_ps + ps_of(f, f->model.startup_s + (double)s->bytes * byte_s);
+    l->free_ps = later(f, f->now_ps, f->model.startup_s + (double)s->bytes * byte_s);
     expect(f, l->free_ps, LINK_FREE, link);
-    s->tail_ps = l->free_ps > s->tail_ps ? l->free_ps : s->tail_ps;
-    s->tail_ps += latency_ps;
+    s->tail_ps = later(f, l->free_ps > s->tail_ps ? l->free_ps : s->tail_ps, latency_s);
     if (s->hop == 0) {
         f->in_flight += s->bytes;
         expect_all(f, l->free_ps, LEFT, slot);
     }
     if (++s->hop < s->op->path->n) {
-        expect(f, f->now_ps + latency_ps, REACHED, slot);
+        expect(f, later(f, f->now_ps, latency_s), REACHED, slot);
     } else {
         expect_all(f, s->tail_ps, ARRIVED, slot);
     }

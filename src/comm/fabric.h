@@ -25,9 +25,15 @@
  * round (program.h) that wait for the same path go as one: they pay one start-up and arrive
  * together.
  *
- * Times are integers, in picoseconds from any origin, so that equal times are equal.
+ * Times are integers, in picoseconds from any origin, so that equal times are equal. They end after
+ * some 53 days: what would come later comes then.
  */
 struct fabric;
+
+#define FABRIC_END_PS (INT64_MAX / 2)
+
+/* `s` seconds, 0 or more, after `when_ps`, at the latest at the end. */
+int64_t fabric_later(int64_t when_ps, double s);
 
 struct fabric_model {
     const struct topo *topo;  /* must outlive the fabric */

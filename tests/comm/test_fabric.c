@@ -181,6 +181,30 @@ Test(fabric, messages_are_served_when_they_are_ready_in_whatever_order_they_are_
     bed_fini(&b);
 }
 
+/* Nothing comes too early because its time cannot be written down. */
+Test(fabric, what_takes_too_long_for_a_clock_comes_at_the_end)
+{
+    static const double scales[] = {1e15, 1e300};
+
+    for (int k = 0; k < 2; k++) {
+        struct bed b = bed_of_pair(COLL_BROADCAST, 8000, (struct fabric_model){.scale = scales[k]});
+        struct fabric_event e;
+        post(&b, 0, 0, 0, 0, 7);
+        post(&b, 0, 0, 1, 0, 7);
+        cr_assert_not(fabric_next(b.f, FABRIC_END_PS - 1, &e));
+        for (int i = 0; i < 4; i++) { /* each leaves and arrives */
+            cr_assert(fabric_next(b.f, INT64_MAX, &e));
+            cr_assert_eq(e.when_ps, FABRIC_END_PS);
+            cr_assert_eq(e.message.chunk, (size_t)i / 2);
+        }
+        cr_assert_not(fabric_next(b.f, INT64_MAX, &e));
+        bed_fini(&b);
+    }
+    cr_assert_eq(fabric_later(5, 1e-12), 6);
+    cr_assert_eq(fabric_later(FABRIC_END_PS - 1, 1), FABRIC_END_PS);
+    cr_assert_eq(fabric_later(0, INFINITY), FABRIC_END_PS);
+}
+
 Test(fabric, the_two_directions_of_a_link_are_separate)
 {
     struct bed b = bed_of_pair(COLL_ALLREDUCE, 8000, (struct fabric_model){.scale = 1});
