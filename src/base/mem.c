@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sysinfo.h>
 
 /*
  * Layout of a block: a 128-byte header that holds the size, then the user's bytes. For huge blocks
@@ -48,6 +49,9 @@ void *mem_alloc(size_t n, size_t elem_bytes)
         return NULL;
     }
     align = bytes >= HUGE_ALIGN ? HUGE_ALIGN : ALIGN;
+    if (align == HUGE_ALIGN && bytes > mem_room_bytes()) {
+        return NULL;
+    }
     total = align + (bytes + align - 1) / align * align;
     base = aligned_alloc(align, total);
     if (base == NULL) {
@@ -134,4 +138,17 @@ size_t mem_live(void)
 size_t mem_live_bytes(void)
 {
     return atomic_load(&live_bytes);
+}
+
+size_t mem_room_bytes(void)
+{
+    const size_t live = atomic_load(&live_bytes);
+    struct sysinfo s;
+    size_t machine;
+
+    if (sysinfo(&s) != 0) {
+        return SIZE_MAX; /* the system decides */
+    }
+    machine = (size_t)(s.totalram + s.totalswap) * s.mem_unit;
+    return machine > live ? machine - live : 0;
 }

@@ -7,8 +7,9 @@
 
 /*
  * Memory for `n` elements of `elem_bytes` each: zeroed, aligned to 128 bytes, blocks of 2 MiB and
- * more to 2 MiB and advised to use huge pages. NULL when out of memory, when the product overflows,
- * or when a test asked for it. n = 0 gives a valid pointer that may not be read. Free with
+ * more to 2 MiB and advised to use huge pages. NULL when out of memory, also where the system would
+ * promise more than the machine has and end the process later, when the product overflows, or when
+ * a test asked for it. n = 0 gives a valid pointer that may not be read. Free with
  * mem_free.
  */
 void *mem_alloc(size_t n, size_t elem_bytes);
@@ -31,7 +32,8 @@ void mem_fail_at(size_t k);
 /* For tests: blocks allocated and not yet freed. */
 size_t mem_live(void);
 
-/* Bytes now allocated through this interface. */
+/* Bytes now allocated through this interface, and how many more the machine can hold at most. */
 size_t mem_live_bytes(void);
+size_t mem_room_bytes(void);
 
 #endif

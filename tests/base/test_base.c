@@ -54,6 +54,18 @@ Test(mem, overflow_and_injected_failures_give_null)
     mem_free(p);
 }
 
+Test(mem, the_machine_s_memory_is_given_once)
+{
+    const size_t bytes = (size_t)5 << 20, room = mem_room_bytes();
+    void *p = mem_alloc(bytes, 1);
+
+    cr_assert_not_null(p);
+    cr_assert_eq(mem_room_bytes(), room - bytes);
+    cr_assert_null(mem_alloc(room, 1));
+    mem_free(p);
+    cr_assert_eq(mem_room_bytes(), room);
+}
+
 /* Known answers of Random123's kat_vectors for philox4x32-10: counter and key all zero. */
 Test(rng, philox_known_answer)
 {
