@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "comm/plan_json.h"
+#include "topo/plan_file.h"
 
 /* What is read, for messages. */
 struct source {
@@ -221,13 +222,10 @@ static enum status read_plan(struct source *s, const json_t *root)
 enum status plan_json_read(const char *path, const struct topo *t, struct plan **out)
 {
     struct source s = {.path = path, .t = t};
-    json_error_t error;
-    json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+    json_t *root;
     enum status st;
 
-    if (root == NULL) {
-        return log_fail(ST_INPUT, "%s:%d: not a plan file: %s", path, error.line, error.text);
-    }
+    TRY(plan_file_load(path, &root));
     s.p = mem_alloc(1, sizeof *s.p);
     st = s.p == NULL ? ST_NOMEM : read_plan(&s, root);
     json_decref(root);

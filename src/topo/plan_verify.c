@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "topo/plan_file.h"
 #include "topo/plan_proof.h"
 
 /* Two values that were printed with 12 digits. */
@@ -352,13 +353,9 @@ enum status plan_verify(const char *path, const struct topo *t, FILE *report)
 {
     struct verify v = {.path = path, .t = t};
     struct topo *own = NULL;
-    json_error_t error;
     enum status st;
 
-    v.root = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
-    if (v.root == NULL) {
-        return log_fail(ST_INPUT, "%s:%d: not a plan file: %s", path, error.line, error.text);
-    }
+    TRY(plan_file_load(path, &v.root));
     st = keep_links(&v, &own);
     if (st == ST_OK) {
         st = read_head(&v);

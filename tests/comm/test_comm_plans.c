@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include "comm/plan_json.h"
+#include "tests/caught.h"
+#include "topo/plan_verify.h"
 #include "world.h"
 
 Test(comm, auto_picks_by_size_and_says_why)
@@ -70,4 +72,23 @@ Test(comm, a_plan_file_is_what_runs)
     cr_assert_eq(comm_create(&args, &w.comm), ST_OK);
     cr_assert_eq(unlink(path), 0);
     world_fini(&w);
+}
+
+/* What is not there is not a file with a wrong line. */
+Test(comm, a_plan_file_that_cannot_be_read_is_named)
+{
+    struct topo *t = grid_mesh(2);
+    struct caught c = caught_begin(STDERR_FILENO);
+    struct plan *p = NULL;
+    char text[2048];
+
+    cr_assert_eq(plan_json_read("/nonexistent/p.json", t, &p), ST_INPUT);
+    cr_assert_eq(plan_verify("/nonexistent/p.json", t, NULL), ST_INPUT);
+    cr_assert_eq(plan_json_read("/dev/null", t, &p), ST_INPUT);
+    caught_end(c, text, sizeof text);
+    cr_assert_null(p);
+    cr_assert_null(strstr(text, "-1"), "%s", text);
+    cr_assert_not_null(strstr(text, "cannot read the plan, '/nonexistent/p.json'"), "%s", text);
+    cr_assert_not_null(strstr(text, "/dev/null:1: not a plan file"), "%s", text);
+    topo_destroy(t);
 }
