@@ -69,8 +69,10 @@ static const struct args_flag flags[N_FLAGS] = {
          "default 0",
          NULL, 0},
     [FLAG_TIMEOUT] = {"timeout", "SECONDS", "of every wait; default 60", NULL, 'T'},
-    [FLAG_PEER] = {"peer", "mpi|openmpi|mpich",
-                   "then measure the installed MPI library, or that one, under mpirun", NULL, 0},
+    [FLAG_PEER] =
+        {"peer", "mpi|openmpi|mpich",
+         "then measure the installed MPI library, or that one, under mpirun on as many ranks", NULL,
+         0},
     [FLAG_TYPE] = {"type", "NAME", "cpu, or cuda: in the memory of GPUs, also backend nccl", NULL,
                    0},
     [FLAG_OVERSUBSCRIBE] = {"oversubscribe", NULL, "--type cuda: ranks may share a GPU", NULL, 0},
@@ -98,6 +100,20 @@ static enum status get_int(const struct args_flag *f, const char *value, int64_t
     if (!text_to_i64(value, &v) || v < min || v > max) {
         return log_fail(ST_BADARG, "bad value, --%s %.100s, give a whole number from %lld to %lld",
                         f->name, value, (long long)min, (long long)max);
+    }
+    *out = v;
+    return ST_OK;
+}
+
+/* A number in [min, max], or above min for `open`. */
+static enum status get_real(const struct args_flag *f, const char *value, double min, bool open,
+                            double max, double *out)
+{
+    double v;
+
+    if (!text_to_double(value, &v) || v < min || (open && v == min) || v > max) {
+        return log_fail(ST_BADARG, "bad value, --%s %.100s, give a number %s %g and up to %g",
+                        f->name, value, open ? "above" : "from", min, max);
     }
     *out = v;
     return ST_OK;
@@ -254,20 +270,27 @@ static enum status take(const struct args_flag *f, const char *value, struct ben
         return ST_OK;
     case FLAG_EMULATE:
         o->emulate = true;
-        return text_to_double(value, &o->scale) && o->scale > 0
-                   ? ST_OK
-                   : bad(f, value, "a factor above 0, 1 for real time");
+        return get_real(f, value, 0, true, 1e9, &o->scale);
     case FLAG_STARTUP:
-        return text_to_double(value, &o->startup_us) && o->startup_us >= 0
-                   ? ST_OK
-                   : bad(f, value, "microseconds, 0 or more");
+        return get_real(f, value, 0, false, 1e6, &o->startup_us);
     case FLAG_TIMEOUT:
-        return text_to_double(value, &o->timeout_s) && o->timeout_s > 0
-                   ? ST_OK
-                   : bad(f, value, "seconds above 0");
+        return get_real(f, value, 0, true, 1e6, &o->timeout_s);
     default:
         return take_name(f, value, o);
     }
+}
+
+bool bench_options_next(const struct bench_options *o, uint64_t *bytes)
+{
+    if (*bytes == 0 && dtype_bytes(o->dtype) <= o->end) {
+        *bytes = dtype_bytes(o->dtype);
+        return true;
+    }
+    if (*bytes == 0 || *bytes > o->end / o->factor) {
+        return false;
+    }
+    *bytes *= o->factor;
+    return true;
 }
 
 enum status bench_options_parse(int argc, const char *const *argv, struct bench_options *o)

@@ -35,6 +35,9 @@ struct bench_options {
 MUST_CHECK enum status bench_options_parse(int argc, const char *const *argv,
                                            struct bench_options *o);
 
+/* From one size to the next, with one element after 0; false after the last one. */
+bool bench_options_next(const struct bench_options *o, uint64_t *bytes);
+
 /* What --help says about the flags. */
 void bench_options_print(FILE *out);
 

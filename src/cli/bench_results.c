@@ -1,6 +1,8 @@
 #include "cli/bench_results.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -12,11 +14,22 @@ static const char header[] = "backend,collective,topology,ranks,bytes,count,type
 struct bench_results {
     FILE *file;
     char *path;
-    bool json, head_due;
+    bool json, add, head_due;
     size_t n_rows;
 };
 
-enum status bench_results_open(const char *path, struct bench_results **out)
+/* Everybody writes at its end. */
+static FILE *open_file(const char *path, bool add)
+{
+    FILE *f = fopen(path, add ? "a" : "w");
+
+    if (f != NULL) {
+        (void)fcntl(fileno(f), F_SETFL, O_APPEND);
+    }
+    return f;
+}
+
+enum status bench_results_open(const char *path, bool add, struct bench_results **out)
 {
     struct bench_results *r = mem_alloc(1, sizeof *r);
     enum status st = ST_OK;
@@ -29,7 +42,8 @@ enum status bench_results_open(const char *path, struct bench_results **out)
         st = ST_NOMEM;
     } else if (path[0] != '\0') {
         r->json = strcmp(strrchr(path, '.'), ".json") == 0;
-        r->file = fopen(path, "w");
+        r->add = add;
+        r->file = open_file(path, add);
         if (r->file == NULL) {
             st = log_fail(ST_IO, "cannot write the results, %s, %s", path, strerror(errno));
         }
@@ -39,8 +53,9 @@ enum status bench_results_open(const char *path, struct bench_results **out)
         mem_free(r);
         return st;
     }
-    if (r->file != NULL) {
+    if (r->file != NULL && !add) {
         (void)fputs(r->json ? "[" : header, r->file);
+        (void)fflush(r->file); /* an error stays and is found at the end */
     }
     *out = r;
     return ST_OK;
@@ -81,23 +96,28 @@ static void print_place(const struct bench_result *p, bool checked)
 static void write_row(struct bench_results *r, const struct bench_spec *s,
                       const struct bench_result *p, bool in_place)
 {
-    const char *csv = "%s,%s,%s,%d,%zu,%zu,%s,%s,%d,%d,%zu,%.9g,%.9g,%.6g,%.6g,";
+    const char *csv = "%s,%s,%s,%d,%zu,%zu,%s,%s,%d,%d,%zu,%.9g,%s,%.6g,%.6g,";
     const char *json = "{\"backend\": \"%s\", \"collective\": \"%s\", \"topology\": \"%s\", "
                        "\"ranks\": %d, \"bytes\": %zu, \"count\": %zu, \"type\": \"%s\", "
                        "\"redop\": \"%s\", \"root\": %d, \"in_place\": %d, \"iterations\": %zu, "
-                       "\"time_s\": %.9g, \"predicted_s\": %.9g, \"algbw_gbs\": %.6g, "
+                       "\"time_s\": %.9g, \"predicted_s\": %s, \"algbw_gbs\": %.6g, "
                        "\"busbw_gbs\": %.6g, \"wrong\": ";
     size_t bytes = s->n * dtype_bytes(s->dtype);
+    char predicted[32];
 
     if (r->json) {
-        (void)fputs(r->n_rows++ == 0 ? "\n" : ",\n", r->file);
+        (void)fputs(r->n_rows++ == 0 && !r->add ? "\n" : ",\n", r->file);
+    }
+    (void)snprintf(predicted, sizeof predicted, "%.9g", p->predicted_s);
+    if (isnan(p->predicted_s)) {
+        strcpy(predicted, r->json ? "null" : "nan");
     }
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     (void)fprintf(r->file, r->json ? json : csv, p->backend, collective_name(s->collective),
                   s->topo->name, s->topo->n_devices, bytes, s->n, dtype_name(s->dtype),
-                  redop_name(s->redop), s->root, in_place, p->n_iterations, p->time_s,
-                  p->predicted_s, p->algbw_gbs, p->busbw_gbs);
+                  redop_name(s->redop), s->root, in_place, p->n_iterations, p->time_s, predicted,
+                  p->algbw_gbs, p->busbw_gbs);
 #pragma GCC diagnostic pop
     if (s->check) {
         (void)fprintf(r->file, "%zu", p->wrong);
@@ -105,6 +125,7 @@ static void write_row(struct bench_results *r, const struct bench_spec *s,
         (void)fputs(r->json ? "null" : "nan", r->file);
     }
     (void)fputs(r->json ? "}" : "\n", r->file);
+    (void)fflush(r->file);
 }
 
 void bench_results_line(struct bench_results *r, const struct bench_spec *spec,
@@ -140,7 +161,7 @@ enum status bench_results_close(struct bench_results *r)
         return ST_OK;
     }
     if (r->file != NULL) {
-        if (r->json) {
+        if (r->json && !r->add) {
             (void)fputs("\n]\n", r->file);
         }
         bool failed = ferror(r->file) != 0;

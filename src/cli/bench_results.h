@@ -10,8 +10,12 @@
 /* The table on stdout and the file of --out. */
 struct bench_results;
 
-/* `path` ends in .csv or .json, or is "" for no file. Errors: ST_IO, ST_NOMEM. */
-MUST_CHECK enum status bench_results_open(const char *path, struct bench_results **out);
+/*
+ * `path` ends in .csv or .json, or is "" for no file. `add`: another program has begun the file and
+ * will end it, and waits meanwhile; this one only adds its lines. What was measured is in the file
+ * after each line, whatever becomes of the program. Errors: ST_IO, ST_NOMEM.
+ */
+MUST_CHECK enum status bench_results_open(const char *path, bool add, struct bench_results **out);
 
 /* Begin the block of a backend in the table; its heading comes with the first line. */
 void bench_results_begin(struct bench_results *r);

@@ -65,6 +65,12 @@ static enum status bench_one(const struct bench_options *o, const struct bench_s
     return bench_device_run(spec, &where, out);
 }
 
+static void tell_no_memory(const struct bench_spec *spec)
+{
+    log_error("no memory for %zu elements on each of %d ranks, backend %s, lower -e or --devices",
+              spec->n, spec->topo->n_devices, spec->backend);
+}
+
 static enum status bench_size(const struct bench_options *o, struct bench_spec *spec,
                               struct bench_results *results)
 {
@@ -72,11 +78,16 @@ static enum status bench_size(const struct bench_options *o, struct bench_spec *
     const struct bench_result *place[2] = {NULL, NULL};
 
     for (int k = 0; k < 2; k++) {
+        enum status st;
         if (k == 0 ? !o->out_of_place : !o->in_place) {
             continue;
         }
         spec->in_place = k == 1;
-        TRY(bench_one(o, spec, &r[k]));
+        st = bench_one(o, spec, &r[k]);
+        if (st == ST_NOMEM) {
+            tell_no_memory(spec);
+        }
+        TRY(st);
         place[k] = &r[k];
         if (r[k].wrong > 0) {
             log_error("%zu wrong elements, backend %s, %zu elements", r[k].wrong, spec->backend,
@@ -110,28 +121,30 @@ static enum status bench_backend(const struct bench_options *o, const struct top
                               .n_iterations = o->n_iterations,
                               .timeout_s = o->timeout_s};
 
+    uint64_t bytes = o->begin;
+
     bench_results_begin(results);
-    for (uint64_t bytes = o->begin; bytes <= o->end; bytes *= o->factor) {
+    do {
         spec.n = bytes / dtype_bytes(o->dtype);
         TRY(bench_size(o, &spec, results));
-        if (bytes == 0 || bytes > o->end / o->factor) {
-            break;
-        }
-    }
+    } while (bench_options_next(o, &bytes));
     return ST_OK;
 }
 
-static enum status bench(const struct bench_options *o)
+static enum status bench(const struct bench_options *o, int argc, char **argv)
 {
     struct bench_results *results = NULL;
     struct topo *t = NULL;
     enum status st = get_topology(o, &t), closed;
 
     if (st == ST_OK) {
-        st = bench_results_open(o->out, &results);
+        st = bench_results_open(o->out, false, &results);
     }
     for (size_t i = 0; st == ST_OK && i < o->n_backends; i++) {
         st = bench_backend(o, t, o->backends[i], results);
+    }
+    if (st == ST_OK && o->peer != NULL) {
+        st = bench_peer_run(o->peer, t->n_devices, argc, argv);
     }
     closed = bench_results_close(results);
     topo_destroy(t);
@@ -148,10 +161,7 @@ int main(int argc, char **argv)
     } else if (st == ST_OK && o.version) {
         version_print("commbench", stdout);
     } else if (st == ST_OK) {
-        st = bench(&o);
-        if (st == ST_OK && o.peer != NULL) {
-            st = bench_peer_run(o.peer, o.n_devices > 0 ? o.n_devices : 2, argc, argv);
-        }
+        st = bench(&o, argc, argv);
     }
     if (st == ST_OK) {
         st = args_flush_stdout();

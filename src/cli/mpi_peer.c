@@ -103,14 +103,14 @@ static enum status make_buffers(struct peer *p)
     size_t elem = dtype_bytes(p->o->dtype), n = p->ranges.spec.n, block;
 
     if (n > INT_MAX) {
-        return log_fail(ST_UNSUPPORTED, "%zu elements are more than MPI counts, use -e below", n);
+        return log_fail(ST_UNSUPPORTED, "%zu elements are more than MPI counts, lower -e", n);
     }
     p->in = mem_alloc(n, elem);
     p->out = p->in_place ? p->in : mem_alloc(n, elem);
     p->counts = mem_alloc((size_t)p->n_ranks, sizeof *p->counts);
     p->first = mem_alloc((size_t)p->n_ranks, sizeof *p->first);
     if (p->in == NULL || p->out == NULL || p->counts == NULL || p->first == NULL) {
-        return ST_NOMEM;
+        return log_fail(ST_NOMEM, "no memory for %zu elements on rank %d, lower -e", n, p->rank);
     }
     for (int r = 0; r < p->n_ranks; r++) {
         struct program blocks = p->ranges;
@@ -119,6 +119,15 @@ static enum status make_buffers(struct peer *p)
         p->counts[r] = (int)block;
     }
     return ST_OK;
+}
+
+/* ST_OK if it is that on all ranks: nobody is to wait for one that cannot go on. */
+static enum status on_all(enum status mine)
+{
+    int bad = mine != ST_OK, any = 0;
+
+    (void)MPI_Allreduce(&bad, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    return mine == ST_OK && any != 0 ? ST_PEER : mine;
 }
 
 static void free_buffers(struct peer *p)
@@ -170,7 +179,7 @@ static enum status bench_size(struct peer *p, struct bench_spec *spec,
                              .n_ranks = p->n_ranks,
                              .n_nodes = p->n_ranks,
                              .spec = {p->o->dtype, p->o->redop, p->in_place, false, spec->n, 0}};
-        st = make_buffers(p);
+        st = on_all(make_buffers(p));
         if (st == ST_OK) {
             measure(p, &r[k]);
             place[k] = &r[k];
@@ -197,23 +206,21 @@ static enum status bench(struct peer *p)
     struct bench_results *results = NULL;
     struct topo *t = NULL;
     char version[MPI_MAX_LIBRARY_VERSION_STRING];
+    uint64_t bytes = p->o->begin;
     int n = 0;
     enum status st = topo_mesh(p->n_ranks, 1, 0, &t), closed;
 
     spec.topo = t;
     st = st == ST_OK ? find_types(p) : st;
-    st = st == ST_OK ? bench_results_open("", &results) : st;
+    st = st == ST_OK ? bench_results_open(p->rank == 0 ? p->o->out : "", true, &results) : st;
     if (st == ST_OK && p->rank == 0) {
         (void)MPI_Get_library_version(version, &n);
         printf("# %.*s\n", (int)strcspn(version, ",\n"), version);
         bench_results_begin(results);
     }
-    for (uint64_t b = p->o->begin; st == ST_OK && b <= p->o->end; b *= p->o->factor) {
-        spec.n = b / dtype_bytes(p->o->dtype);
+    for (bool go = st == ST_OK; go; go = st == ST_OK && bench_options_next(p->o, &bytes)) {
+        spec.n = bytes / dtype_bytes(p->o->dtype);
         st = bench_size(p, &spec, results);
-        if (b == 0 || b > p->o->end / p->o->factor) {
-            break;
-        }
     }
     closed = bench_results_close(results);
     topo_destroy(t);
