@@ -97,6 +97,7 @@ static enum status start_on_devices(struct comm *c, const struct comm_args *a,
                                       .set = a->places[0].set,
                                       .n_ranks = a->n_ranks,
                                       .timeout_s = a->cfg->timeout_s,
+                                      .timed = a->timed,
                                       .graphs = true,
                                       .last_first = strcmp(a->cfg->order, "priority") == 0,
                                       .root = a->root};
@@ -210,10 +211,24 @@ void comm_abort(struct comm *c, int rank, enum status why)
 
 struct comm_times comm_last_times(const struct comm *c, int rank, size_t b)
 {
-    struct engine_times t = c->places == NULL ? engine_last_times(c->engine, rank, b)
-                                              : engine_cuda_last_times(c->engine_cuda, rank, b);
+    const struct engine_times t = engine_last_times(c->engine, rank, b);
 
-    return (struct comm_times){t.posted_s, t.started_s, t.done_s};
+    return (struct comm_times){
+        .posted_s = t.posted_s, .started_s = t.started_s, .done_s = t.done_s};
+}
+
+bool comm_device_times(const struct comm *c, int rank, size_t b, size_t use, struct comm_times *out)
+{
+    struct device_times t;
+
+    if (!engine_cuda_times(c->engine_cuda, rank, b, use, &t)) {
+        return false;
+    }
+    *out = (struct comm_times){.posted_s = t.posted_s,
+                               .started_s = t.started_s,
+                               .done_s = t.done_s,
+                               .waited_s = t.waited_s};
+    return true;
 }
 
 size_t comm_bytes(const struct comm *c, size_t b)

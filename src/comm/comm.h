@@ -65,9 +65,10 @@ struct comm_args {
     struct comm_sink sink; /* allreduce in memory only; what is left in the arenas means nothing */
 };
 
+/* By clock_now_s(): of this rank's post, of the first byte moved, of the end; on devices also of
+ * when its stream came to the wait, which is over then or at the end. */
 struct comm_times {
-    double posted_s, started_s,
-        done_s; /* clock_now_s() of this rank's post, of the first byte moved, of the end */
+    double posted_s, started_s, done_s, waited_s;
 };
 
 /*
@@ -113,9 +114,17 @@ MUST_CHECK enum status comm_check(const struct comm *c);
  * logged, except for why = ST_PEER: then it has been elsewhere. */
 void comm_abort(struct comm *c, int rank, enum status why);
 
-/* When `rank`'s last use of bucket `b` was posted, began and ended; on devices, which run when they
- * get there, all three are the time of the post. Valid between comm_wait and the next post. */
+/* When `rank`'s last use of bucket `b` was posted, began and ended. Of arenas in the host's memory;
+ * valid between comm_wait and the next post. */
 struct comm_times comm_last_times(const struct comm *c, int rank, size_t b);
+
+/*
+ * The same of use number `use`, from 0, of arenas in memory of devices, which get there later than
+ * the host: false until they have come past it, which the call does not wait for. Each use can be
+ * asked for until its bucket has been posted three times more.
+ */
+bool comm_device_times(const struct comm *c, int rank, size_t b, size_t use,
+                       struct comm_times *out);
 
 /* The size in which bucket `b` travels. */
 size_t comm_bytes(const struct comm *c, size_t b);

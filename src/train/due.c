@@ -73,14 +73,21 @@ void due_begin(struct rank *r, const struct sgd_step *sgd)
 
 /* --- time */
 
-void due_waited(struct rank *r, double from_s)
+static void add_wait(struct rank *r, double from_s, double to_s)
 {
     struct due *d = &r->due;
-    const double now = clock_now_s();
 
-    r->times->exposed_s += now - from_s;
+    r->times->exposed_s += to_s - from_s;
     if (d->n_waits < d->max_waits) {
-        d->waits[d->n_waits++] = (struct span){from_s, now};
+        d->waits[d->n_waits++] = (struct span){from_s, to_s};
+    }
+}
+
+/* While a thread waits its device goes on, whose waits are counted when they are known. */
+void due_waited(struct rank *r, double from_s)
+{
+    if (r->place == NULL) {
+        add_wait(r, from_s, clock_now_s());
     }
 }
 
@@ -135,6 +142,59 @@ static void account(struct rank *r)
     }
 }
 
+/* --- the times of devices */
+
+static const struct comm *comm_of(const struct trainer *t, size_t slot)
+{
+    return slot < t->n_buckets ? t->comm : t->sharing;
+}
+
+/* Of the first step that is not counted yet; false if the device is not through with it. */
+static bool learn_times(struct rank *r)
+{
+    struct due *d = &r->due;
+    const size_t n = r->t->n_buckets;
+
+    for (size_t slot = 0; slot < d->n_times; slot++) {
+        if (!comm_device_times(comm_of(r->t, slot), r->index, slot % n, d->n_counted,
+                               &d->times[slot])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void trace_device(const struct rank *r, size_t slot, const struct comm_times *c)
+{
+    const size_t n = r->t->n_buckets;
+
+    trace_add(r->t->trace, r->index, slot < n ? TRACE_BUCKET : TRACE_SHARE, slot % n, c->posted_s,
+              c->done_s);
+    if (c->done_s > c->waited_s) {
+        trace_add(r->t->trace, r->index, TRACE_WAIT, slot % n, c->waited_s, c->done_s);
+    }
+}
+
+void due_count(struct rank *r)
+{
+    struct due *d = &r->due;
+
+    for (; d->n_counted < d->n_closed && learn_times(r); d->n_counted++) {
+        d->n_waits = 0;
+        for (size_t slot = 0; slot < d->n_times; slot++) {
+            const struct comm_times *c = &d->times[slot];
+            if (c->done_s > c->waited_s) {
+                d->staged[slot % r->t->n_buckets].exposed_s += c->done_s - c->waited_s;
+                add_wait(r, c->waited_s, c->done_s);
+            }
+            if (r->traced) {
+                trace_device(r, slot, c);
+            }
+        }
+        account(r);
+    }
+}
+
 void due_commit(struct rank *r, bool timed)
 {
     for (size_t b = 0; b < r->t->n_buckets; b++) {
@@ -180,8 +240,14 @@ static void close_bucket(struct rank *r, size_t b)
 
     d->open[b] = false;
     d->n_open--;
-    if (d->n_open == 0) {
+    if (d->n_open > 0) {
+        return;
+    }
+    if (r->place == NULL) {
         account(r);
+    } else {
+        d->n_closed++;
+        due_count(r);
     }
 }
 
@@ -197,6 +263,9 @@ static enum status wait_for(struct rank *r, struct comm *c, size_t b, size_t slo
         d->n_open = 0; /* no other will come either */
         rank_fail(r, st);
         return st;
+    }
+    if (r->place != NULL) {
+        return ST_OK;
     }
     d->staged[b].exposed_s += clock_now_s() - from_s;
     d->times[slot] = comm_last_times(c, r->index, b);

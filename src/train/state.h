@@ -64,6 +64,8 @@ struct due {
     size_t n_waits, max_waits;
     double since_s; /* what was on its way before belongs to a step that is not counted */
     size_t *order;  /* [n_times] */
+    size_t n_closed, n_counted;  /* devices: steps whose buckets the host is through with, and of
+                                    which it has learned the times */
     struct bucket_times *staged; /* [n_buckets] of those that have come in during this step */
 };
 
@@ -231,6 +233,9 @@ void due_update(struct rank *r, size_t b, const struct sgd_step *sgd);
 
 /* The rank has waited for something since `from_s`: add it to the exposed time. */
 void due_waited(struct rank *r, double from_s);
+
+/* Count the times of what the rank's device has come past since the last call. */
+void due_count(struct rank *r);
 
 /* The step counted: add what was staged in it to the sums if `timed`; begin anew. */
 void due_commit(struct rank *r, bool timed);

@@ -226,7 +226,7 @@ void step_compute(struct step *s)
     struct step_times *times = &s->mine->times;
     double now = clock_now_s();
 
-    times->exposed_s = r->carried_s;
+    times->exposed_s = r->place == NULL ? r->carried_s : 0;
     r->first_micro = true;
     for (size_t m = 0; m < r->t->schedule.accum; m++) {
         struct batch batch = {.micro = m};

@@ -147,6 +147,7 @@ void step_update(struct step *s)
         due_take_all(r, true);
         step_fail(s, arena_finish(r));
         step_fail(s, comm_check(r->t->comm));
+        due_count(r);
     }
     r->times->compute_s += clock_now_s() - from_s - (r->times->exposed_s - exposed_s);
 }

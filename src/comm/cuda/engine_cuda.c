@@ -9,32 +9,17 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "comm/cuda/cuda_job.h"
+#include "comm/cuda/device_job.h"
 
-enum {
-    MAX_AHEAD = 4 /* uses of a job that the host may be ahead, where it matters which one is done */
-};
-
-/* A job, by the engine's own streams or by NCCL, and its uses, counted. */
-struct job {
-    const char *what, *label;
-    struct cuda_job own;
-    struct nccl_run *runs; /* [marks.n_uses] */
-    const void **in;       /* [n_ranks] of NCCL */
-    void **out;
-    struct marks marks;
-    double *posted_s; /* [n_ranks] */
-    size_t *n_posts;  /* [n_ranks] */
-    size_t *n_waits;  /* [n_ranks] */
-    size_t n_runs;    /* issued */
-    int n_arrived;    /* of the next run */
-};
+/* Clocks of GPUs and the host drift apart by less than a millisecond in that time. */
+static const double RENEW_S = 10;
 
 struct engine_cuda {
     struct engine_cuda_options opt;
-    struct job *jobs;
+    struct device_job *jobs;
     size_t n_jobs;
     struct cuda_job_streams streams;
+    struct device_clock *clock; /* NULL unless timed */
     struct nccl_watcher watcher;
     bool watches;
     /* Guards what follows, the counts of the jobs, and all streams but the ranks' own. */
@@ -58,82 +43,10 @@ static enum status init_lock(struct engine_cuda *e)
     return e->has_lock && e->has_cond ? ST_OK : ST_NOMEM;
 }
 
-static enum status make_counts(struct job *j, size_t n_ranks)
-{
-    j->posted_s = mem_alloc(n_ranks, sizeof *j->posted_s);
-    j->n_posts = mem_alloc(n_ranks, sizeof *j->n_posts);
-    j->n_waits = mem_alloc(n_ranks, sizeof *j->n_waits);
-    return j->posted_s != NULL && j->n_posts != NULL && j->n_waits != NULL ? ST_OK : ST_NOMEM;
-}
-
-/* What is left to NCCL, with the marks of each use. */
-static enum status make_runs(const struct engine_cuda *e, struct job *j,
-                             const struct engine_job *args)
-{
-    const struct program *p = args->program;
-    const size_t n_ranks = (size_t)e->opt.n_ranks;
-
-    j->in = mem_alloc(n_ranks, sizeof *j->in);
-    j->out = mem_alloc(n_ranks, sizeof *j->out);
-    j->runs = mem_alloc(j->marks.n_uses, sizeof *j->runs);
-    if (j->in == NULL || j->out == NULL || j->runs == NULL) {
-        return ST_NOMEM;
-    }
-    for (size_t r = 0; r < n_ranks; r++) {
-        j->in[r] = args->buffers[r].in;
-        j->out[r] = args->buffers[r].out;
-    }
-    for (size_t k = 0; k < j->marks.n_uses; k++) {
-        const struct marks_use *u = marks_of(&j->marks, k);
-        j->runs[k] = (struct nccl_run){.call = {.collective = p->collective,
-                                                .dtype = p->spec.dtype,
-                                                .redop = p->spec.redop,
-                                                .n = p->spec.n,
-                                                .root = e->opt.root,
-                                                .in = j->in,
-                                                .out = j->out},
-                                       .label = j->label,
-                                       .posted = u->posted,
-                                       .begun = u->begun,
-                                       .done = u->done};
-    }
-    return ST_OK;
-}
-
 /* The last of so many jobs is the most urgent one. */
 static int urgency_of(const struct engine_cuda *e, size_t number, size_t n_jobs)
 {
     return e->opt.last_first ? (int)((number + 1) * DEVICE_URGENCIES / n_jobs) : 0;
-}
-
-static enum status make_job(struct engine_cuda *e, struct job *j, const struct engine_job *args,
-                            int urgency)
-{
-    const bool lanes = e->opt.lanes != NULL;
-
-    *j = (struct job){.what = args->what,
-                      .label = args->label,
-                      .marks = {.device = e->opt.device,
-                                .set = e->opt.set,
-                                .n_ranks = e->opt.n_ranks,
-                                .each = lanes,
-                                .n_uses = lanes ? MAX_AHEAD : 1}};
-    TRY(make_counts(j, (size_t)e->opt.n_ranks));
-    TRY(marks_init(&j->marks));
-    return lanes ? make_runs(e, j, args)
-                 : cuda_job_init(&j->own, &e->opt, args, urgency, &e->streams);
-}
-
-static void free_job(struct job *j)
-{
-    cuda_job_fini(&j->own);
-    marks_fini(&j->marks);
-    mem_free(j->runs);
-    mem_free(j->in);
-    mem_free(j->out);
-    mem_free(j->posted_s);
-    mem_free(j->n_posts);
-    mem_free(j->n_waits);
 }
 
 static void aborted(void *engine, enum status why);
@@ -146,8 +59,12 @@ static enum status fill(struct engine_cuda *e, const struct engine_job *jobs, si
         return ST_NOMEM;
     }
     while (e->n_jobs < n_jobs) {
-        struct job *j = &e->jobs[e->n_jobs++];
-        TRY(make_job(e, j, &jobs[e->n_jobs - 1], urgency_of(e, e->n_jobs - 1, n_jobs)));
+        struct device_job *j = &e->jobs[e->n_jobs++];
+        TRY(device_job_init(j, &e->opt, &jobs[e->n_jobs - 1], urgency_of(e, e->n_jobs - 1, n_jobs),
+                            &e->streams));
+    }
+    if (e->opt.timed) {
+        TRY(device_clock_create(e->opt.device, e->opt.set, e->opt.n_ranks, RENEW_S, &e->clock));
     }
     if (e->opt.lanes != NULL) {
         e->watcher = (struct nccl_watcher){.aborted = aborted, .ctx = e};
@@ -203,8 +120,9 @@ void engine_cuda_destroy(struct engine_cuda *e)
     }
     finish(e);
     for (size_t k = 0; k < e->n_jobs; k++) {
-        free_job(&e->jobs[k]);
+        device_job_fini(&e->jobs[k]);
     }
+    device_clock_destroy(e->clock);
     for (size_t i = 0; i < e->streams.n; i++) {
         e->opt.device->stream_destroy(e->opt.set, e->streams.all[i].handle);
     }
@@ -228,22 +146,15 @@ static enum status fail(struct engine_cuda *e, enum status st)
     return st;
 }
 
-static enum status run(struct engine_cuda *e, const struct job *j)
-{
-    return e->opt.lanes != NULL
-               ? nccl_lanes_start(e->opt.lanes, &j->runs[j->n_runs % j->marks.n_uses])
-               : cuda_job_run(&j->own, marks_of(&j->marks, j->n_runs));
-}
-
 /* The calling thread may be in the middle of a pass: it gets its device back. */
-static enum status issue(struct engine_cuda *e, int rank, const struct job *j)
+static enum status issue(struct engine_cuda *e, int rank, const struct device_job *j)
 {
-    enum status st = run(e, j), back = e->opt.device->use(e->opt.set, rank);
+    enum status st = device_job_run(j), back = e->opt.device->use(e->opt.set, rank);
 
     return st != ST_OK ? st : back;
 }
 
-static enum status post(struct engine_cuda *e, int rank, struct job *j)
+static enum status post(struct engine_cuda *e, int rank, struct device_job *j)
 {
     if (e->failed != ST_OK) {
         return ST_PEER;
@@ -259,7 +170,7 @@ static enum status post(struct engine_cuda *e, int rank, struct job *j)
     return ST_OK;
 }
 
-static void log_timeout(const struct engine_cuda *e, const struct job *j, int rank)
+static void log_timeout(const struct engine_cuda *e, const struct device_job *j, int rank)
 {
     char missing[128] = "";
     size_t used = 0;
@@ -276,7 +187,7 @@ static void log_timeout(const struct engine_cuda *e, const struct job *j, int ra
 }
 
 /* Until the run that `rank` posted last has been issued. */
-static enum status wait_issued(struct engine_cuda *e, int rank, struct job *j)
+static enum status wait_issued(struct engine_cuda *e, int rank, struct device_job *j)
 {
     double end_s = clock_now_s() + e->opt.timeout_s;
     struct timespec until = {.tv_sec = (time_t)end_s,
@@ -295,24 +206,6 @@ static enum status wait_issued(struct engine_cuda *e, int rank, struct job *j)
     return e->failed != ST_OK ? ST_PEER : ST_OK;
 }
 
-/* The use before that had the same marks must be over, where they count one by one. */
-static enum status mark_posted(const struct engine_cuda *e, int rank, const struct job *j,
-                               void *stream)
-{
-    const struct marks_use *u = marks_of(&j->marks, j->n_posts[rank]);
-
-    if (j->marks.n_uses > 1) {
-        TRY(e->opt.device->event_sync(e->opt.set, u->done[rank]));
-    }
-    return e->opt.device->record(e->opt.set, stream, u->posted[rank]);
-}
-
-/* Of the use that `rank` posted last. */
-static void *done_event(const struct job *j, int rank)
-{
-    return marks_of(&j->marks, j->n_posts[rank] - 1)->done[rank];
-}
-
 /* NCCL was aborted. */
 static void aborted(void *engine, enum status why)
 {
@@ -327,15 +220,14 @@ static void aborted(void *engine, enum status why)
 
 enum status engine_cuda_post(struct engine_cuda *e, int rank, size_t job, void *stream)
 {
-    struct job *j = &e->jobs[job];
+    struct device_job *j = &e->jobs[job];
     enum status st;
 
     if (j->n_posts[rank] != j->n_waits[rank]) { /* of this thread's rank */
         return log_fail(ST_BADARG, "rank %d posts %s of %s again, before it is done, wait for it",
                         rank, j->what, j->label);
     }
-    j->posted_s[rank] = clock_now_s();
-    TRY(mark_posted(e, rank, j, stream));
+    TRY(device_job_mark_post(j, rank, stream));
     (void)pthread_mutex_lock(&e->lock);
     st = post(e, rank, j);
     if (st != ST_OK) {
@@ -345,7 +237,7 @@ enum status engine_cuda_post(struct engine_cuda *e, int rank, size_t job, void *
     return st;
 }
 
-static enum status wait_host(struct engine_cuda *e, int rank, struct job *j)
+static enum status wait_host(struct engine_cuda *e, int rank, struct device_job *j)
 {
     enum status st;
 
@@ -360,21 +252,21 @@ static enum status wait_host(struct engine_cuda *e, int rank, struct job *j)
 
 enum status engine_cuda_wait(struct engine_cuda *e, int rank, size_t job, void *stream)
 {
-    struct job *j = &e->jobs[job];
+    struct device_job *j = &e->jobs[job];
 
     TRY(wait_host(e, rank, j));
-    return e->opt.device->wait(e->opt.set, stream, done_event(j, rank));
+    return device_job_wait(j, rank, stream);
 }
 
 enum status engine_cuda_sync(struct engine_cuda *e, int rank, size_t job)
 {
-    struct job *j = &e->jobs[job];
+    struct device_job *j = &e->jobs[job];
     double begin = clock_now_s();
     bool done = false;
 
     TRY(wait_host(e, rank, j));
     for (;;) {
-        TRY(e->opt.device->done(e->opt.set, done_event(j, rank), &done));
+        TRY(e->opt.device->done(e->opt.set, device_job_done(j, rank), &done));
         if (done) {
             return ST_OK;
         }
@@ -394,7 +286,7 @@ enum status engine_cuda_sync(struct engine_cuda *e, int rank, size_t job)
 
 bool engine_cuda_issued(struct engine_cuda *e, int rank, size_t job)
 {
-    const struct job *j = &e->jobs[job];
+    const struct device_job *j = &e->jobs[job];
     bool issued;
 
     (void)pthread_mutex_lock(&e->lock);
@@ -403,11 +295,12 @@ bool engine_cuda_issued(struct engine_cuda *e, int rank, size_t job)
     return issued;
 }
 
-struct engine_times engine_cuda_last_times(const struct engine_cuda *e, int rank, size_t job)
+bool engine_cuda_times(const struct engine_cuda *e, int rank, size_t job, size_t use,
+                       struct device_times *out)
 {
-    double s = e->jobs[job].posted_s[rank];
+    bool known;
 
-    return (struct engine_times){s, s, s};
+    return device_job_times(&e->jobs[job], e->clock, rank, use, out, &known) == ST_OK && known;
 }
 
 void engine_cuda_abort(struct engine_cuda *e, int rank, enum status why)

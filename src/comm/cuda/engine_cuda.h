@@ -27,6 +27,7 @@ struct engine_cuda_options {
     void *set; /* of n_ranks devices; must outlive the engine */
     int n_ranks;
     double timeout_s;
+    bool timed;      /* engine_cuda_times works */
     bool graphs;     /* use them where the devices have them and reach each other's memory */
     bool last_first; /* the higher a job's number, the more urgent its streams are */
     struct nccl_lanes *lanes; /* NULL: the programs' own operations; must outlive the engine */
@@ -62,8 +63,20 @@ MUST_CHECK enum status engine_cuda_sync(struct engine_cuda *e, int rank, size_t 
 /* Would engine_cuda_wait return at once? */
 bool engine_cuda_issued(struct engine_cuda *e, int rank, size_t job);
 
-/* All three are the time of `rank`'s last post of the job. */
-struct engine_times engine_cuda_last_times(const struct engine_cuda *e, int rank, size_t job);
+/*
+ * When `rank`'s use number `use` of the job, from 0, was on the devices, by the host's clock. The
+ * host is ahead of them: false until they have come past it, which the call does not wait for; and
+ * after the host has posted it some times more. Called by the thread that drives `rank`.
+ */
+struct device_times {
+    double posted_s;  /* the rank's stream came to the post */
+    double started_s; /* the last rank's did */
+    double done_s;    /* the rank has its result */
+    double waited_s;  /* the rank's stream came to the wait */
+};
+
+bool engine_cuda_times(const struct engine_cuda *e, int rank, size_t job, size_t use,
+                       struct device_times *out);
 
 /* Every post and wait fails from now on; logged unless why = ST_PEER. */
 void engine_cuda_abort(struct engine_cuda *e, int rank, enum status why);
