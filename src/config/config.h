@@ -98,7 +98,8 @@ struct config_device {
     bool pin;
     char *compute; /* fp32 | bf16 | fp16 */
     bool tf32, oversubscribe;
-    char *graph; /* auto | off */
+    char *graph;  /* auto | off */
+    char *tuning; /* file; "" = none */
 };
 
 struct config_log {

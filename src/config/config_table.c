@@ -220,6 +220,9 @@ static const struct config_key table[] = {
      .help = "GPUs: factors of fp32 products are rounded to TF32's 10 bits, which is faster."},
     {AT(device, oversubscribe), KEY_BOOL, "no", .habits = "share|share_gpu",
      .help = "GPUs: several devices of a training may be the same GPU, in turn."},
+    {AT(device, tuning), KEY_TEXT, "", .flags = KEY_EMPTY | KEY_LOCAL, .habits = "tuning_file",
+     .help = "File of timed algorithms, `tuning.txt` of a run, whose choices are made again; empty: "
+             "what this user's runs on this machine have timed."},
     {AT(device, graph), KEY_CHOICE, "auto", .choices = "auto|off",
      .habits = "graphs|cuda_graph|cuda_graphs|capture",
      .help = "GPUs: what a pass puts on the stream is captured into graphs, one for each stretch "

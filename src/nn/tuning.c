@@ -172,7 +172,8 @@ enum status tuning_read(struct tuning *t, const char *path)
     size_t number;
 
     if (f == NULL) {
-        return log_fail(ST_IO, "cannot open the tuning file, %s: %s", path, strerror(errno));
+        return log_fail(ST_INPUT, "cannot open the tuning file, %s: %s, give tuning.txt of a run",
+                        path, strerror(errno));
     }
     pthread_mutex_lock(&t->table);
     st = read_lines(t, f, &number);

@@ -183,6 +183,9 @@ static enum status make_tuning(struct trainer *t)
     }
     st = tuning_create(path, &t->tuning);
     mem_free(path);
+    if (st == ST_OK && t->cfg->device.tuning[0] != '\0') {
+        st = tuning_read(t->tuning, t->cfg->device.tuning);
+    }
     return st;
 }
 

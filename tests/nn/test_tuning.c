@@ -89,7 +89,7 @@ Test(tuning, bad_files_are_refused)
         tuning_destroy(t);
     }
     cr_assert_eq(tuning_create(NULL, &t), ST_OK);
-    cr_assert_eq(tuning_read(t, path), ST_IO);
+    cr_assert_eq(tuning_read(t, path), ST_INPUT);
     cr_assert_eq(tuning_write(t, "/nowhere/at/all"), ST_IO);
     tuning_destroy(t);
     cr_assert_eq(mem_live(), 0);

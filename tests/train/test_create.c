@@ -48,9 +48,9 @@ Test(create, a_step_larger_than_the_data_is_refused)
 Test(create, bad_input_leaves_no_run_directory)
 {
     static const char *const bad[] = {
-        "model.name=lenett",    "comm.backend=rign",    "comm.topology=/none/such.topo",
-        "debug.inject=nan@9:1", "debug.inject=nan:9@1", "data.n_train=3",
-        "data.dataset=idx"};
+        "model.name=lenett",        "comm.backend=rign",    "comm.topology=/none/such.topo",
+        "debug.inject=nan@9:1",     "debug.inject=nan:9@1", "data.n_train=3",
+        "device.tuning=/none/such", "data.dataset=idx"};
     static const char *const files[] = {"data.train_images=none", "data.train_labels=none",
                                         "data.test_images=none", "data.test_labels=none"};
     int old = capture_stderr("log");

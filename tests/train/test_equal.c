@@ -258,3 +258,33 @@ Test(equal, drop_last_leaves_out_the_rest)
     cr_assert_eq(o.summary.samples, 3 * 96);
     free(o.weights);
 }
+
+/* On a machine, or for a user, that has timed nothing yet. Measured anew, hardly a time would be
+ * the same. */
+Test(equal, a_run_repeats_the_choices_of_another)
+{
+    char tuning[128], *first, *second;
+    const char *const more[] = {"model.name=lenet",
+                                "data.shape=1,28,28",
+                                "device.count=2",
+                                "train.max_steps=10",
+                                tuning,
+                                NULL};
+    struct outcome a, b;
+
+    (void)snprintf(tuning, sizeof tuning, "device.tuning=");
+    a = run_ok(more);
+    (void)snprintf(tuning, sizeof tuning, "%s/elsewhere", scratch);
+    setenv("XDG_CACHE_HOME", tuning, 1);
+    (void)snprintf(tuning, sizeof tuning, "device.tuning=%s/run0/tuning.txt", scratch);
+    b = run_ok(more);
+    cr_assert_eq(memcmp(a.weights, b.weights, a.n * sizeof(float)), 0);
+    first = slurp("run0/tuning.txt");
+    second = slurp("run1/tuning.txt");
+    cr_assert_gt(count_lines(first, "\n"), 1);
+    cr_assert_str_eq(first, second);
+    free(first);
+    free(second);
+    free(a.weights);
+    free(b.weights);
+}
