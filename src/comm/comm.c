@@ -146,6 +146,12 @@ static enum status fill(struct comm *c, const struct comm_args *a)
     return start_engine(c, a);
 }
 
+enum status comm_try(const struct comm_args *args)
+{
+    TRY(check_args(args));
+    return comm_parts_try(args);
+}
+
 enum status comm_create(const struct comm_args *args, struct comm **out)
 {
     struct comm *c = mem_alloc(1, sizeof *c);

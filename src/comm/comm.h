@@ -71,6 +71,10 @@ struct comm_times {
     double posted_s, started_s, done_s, waited_s;
 };
 
+/* What comm_create says of the config and the topology, before there are arenas and buckets, whose
+ * making may take long. Errors: ST_INPUT, ST_NOMEM. */
+MUST_CHECK enum status comm_try(const struct comm_args *args);
+
 /*
  * Plan, build and check the programs for all buckets and start the workers. Everything that can
  * fail for lack of memory or because of the input fails here; a step allocates nothing. Errors:

@@ -102,7 +102,7 @@ static enum status make_choices(struct comm_parts *p, const struct comm_args *a)
     if (p->choices == NULL) {
         return ST_NOMEM;
     }
-    if (strcmp(a->cfg->backend, "auto") == 0 && a->cfg->plan[0] == '\0' && a->n_buckets > 0) {
+    if (strcmp(a->cfg->backend, "auto") == 0 && a->cfg->plan[0] == '\0') {
         return choose_all(p, a);
     }
     p->n_choices = 1;
@@ -157,7 +157,8 @@ static enum status part_init(struct comm_parts *p, const struct comm_args *a, si
     return cost_predict(part->program, &p->model, &part->predicted_s);
 }
 
-enum status comm_parts_init(struct comm_parts *p, const struct comm_args *a)
+/* What is the same for all buckets. */
+static enum status prepare(struct comm_parts *p, const struct comm_args *a)
 {
     bool emulate = strcmp(a->cfg->fabric, "emulate") == 0;
 
@@ -171,8 +172,25 @@ enum status comm_parts_init(struct comm_parts *p, const struct comm_args *a)
                             .scale = emulate ? a->cfg->fabric_scale : 1,
                             .startup_s = emulate ? a->cfg->fabric_startup_us * 1e-6 : cost_launch_s,
                             .n_cores = cost_cores()};
+    return make_choices(p, a);
+}
+
+enum status comm_parts_try(const struct comm_args *a)
+{
+    struct comm_args none = *a;
+    struct comm_parts p;
+    enum status st;
+
+    none.n_buckets = 0;
+    st = prepare(&p, &none);
+    comm_parts_fini(&p);
+    return st;
+}
+
+enum status comm_parts_init(struct comm_parts *p, const struct comm_args *a)
+{
+    TRY(prepare(p, a));
     TRY(wire_init(&p->wire, a));
-    TRY(make_choices(p, a));
     p->parts = mem_alloc(a->n_buckets, sizeof *p->parts);
     if (p->parts == NULL) {
         return ST_NOMEM;

@@ -38,6 +38,9 @@ struct comm_parts {
 /* Are the buckets left to NCCL? */
 bool comm_uses_nccl(const struct comm_args *args);
 
+/* What of that needs no buckets, released again. Errors: ST_INPUT, ST_NOMEM. */
+MUST_CHECK enum status comm_parts_try(const struct comm_args *args);
+
 /* Errors: ST_INPUT, ST_NOMEM. `out` may then only be released. */
 MUST_CHECK enum status comm_parts_init(struct comm_parts *out, const struct comm_args *args);
 void comm_parts_fini(struct comm_parts *p); /* takes zeroed and half-built ones */

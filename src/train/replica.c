@@ -191,22 +191,25 @@ static enum status make_arrays(struct trainer *t)
     return ST_OK;
 }
 
+static struct comm_args comm_args_of(struct trainer *t)
+{
+    return (struct comm_args){.cfg = &t->comm_cfg,
+                              .topo = t->topo,
+                              .n_ranks = t->n_ranks,
+                              .arenas = t->arenas,
+                              .places = t->places,
+                              .buckets = t->buckets,
+                              .n_buckets = t->n_buckets,
+                              .timed = true,
+                              .kind = t->rooted ? COMM_REDUCE : COMM_ALLREDUCE,
+                              .root = 0,
+                              .sink = {t->fused ? fuse_take : NULL, t}};
+}
+
 static enum status make_comm(struct trainer *t)
 {
-    struct comm_args args = {.cfg = &t->comm_cfg,
-                             .topo = t->topo,
-                             .n_ranks = t->n_ranks,
-                             .arenas = t->arenas,
-                             .places = t->places,
-                             .buckets = t->buckets,
-                             .n_buckets = t->n_buckets,
-                             .timed = true,
-                             .kind = t->rooted ? COMM_REDUCE : COMM_ALLREDUCE,
-                             .root = 0};
+    struct comm_args args = comm_args_of(t);
 
-    if (t->fused) {
-        args.sink = (struct comm_sink){fuse_take, t};
-    }
     TRY(comm_create(&args, &t->comm));
     if (!t->rooted) {
         return ST_OK;
@@ -233,6 +236,9 @@ static enum status make_counters(struct trainer *t)
 
 enum status replica_build_all(struct trainer *t)
 {
+    const struct comm_args args = comm_args_of(t);
+
+    TRY(comm_try(&args)); /* before algorithms are timed */
     t->ranks = mem_alloc((size_t)t->n_ranks, sizeof *t->ranks);
     if (t->ranks == NULL) {
         return ST_NOMEM;

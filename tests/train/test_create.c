@@ -246,6 +246,27 @@ Test(create, an_update_inside_the_reduction_or_why_not)
     }
 }
 
+/* What is wrong with the communication is said before algorithms are timed. */
+Test(create, a_backend_that_does_not_fit_is_found_at_once)
+{
+    static const char *const bad[] = {"comm.backend=rign", "comm.plan=none.json",
+                                      "comm.backend=nccl", "comm.chunks=4K"};
+
+    for (size_t k = 0; k < sizeof bad / sizeof bad[0]; k++) {
+        const char *const more[] = {"model.name=lenet", "data.shape=1,28,28", "device.count=2",
+                                    bad[k], NULL};
+        char *log;
+        int old = capture_stderr("log");
+
+        cr_assert_eq(status_exit_code(create(more)), 2, "%s", bad[k]);
+        release_stderr(old);
+        log = slurp("log");
+        cr_assert_eq(count_lines(log, "\n"), 1, "%s", log);
+        cr_assert_not_null(strstr(log, strchr(bad[k], '=') + 1), "%s", log);
+        free(log);
+    }
+}
+
 /* A key that does nothing here is not passed over in silence. */
 Test(create, credit_without_links_is_told)
 {
