@@ -142,6 +142,8 @@ def main():
     parser.add_argument("--train", type=pathlib.Path, default=ROOT / "build/release/bin/train")
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / "runs/04-overlap")
     args = parser.parse_args()
+    if args.steps < 8:
+        parser.error("--steps: at least 8, the second half is measured")
     args.output.mkdir(parents=True, exist_ok=True)
 
     alone = in_turn(args, "alone", 1, {"off": OFF})["off"]

@@ -117,8 +117,8 @@ static void print_summary(const struct plan *p, const struct topo *t, double sec
     if (p->bottleneck != NULL) {
         (void)printf("because     %s\n", p->bottleneck);
     }
-    (void)printf("forest      %zu trees, depth %d (mean %.2f), planned in %.3f ms\n\n", p->n_trees,
-                 plan_depth(p), mean_depth(p), 1e3 * seconds);
+    (void)printf("forest      %zu tree%s, depth %d (mean %.2f), planned in %.3f ms\n\n", p->n_trees,
+                 p->n_trees == 1 ? "" : "s", plan_depth(p), mean_depth(p), 1e3 * seconds);
 }
 
 /* Plan with a backend that may not fit; why[] is then what it said, in place of stderr. */
