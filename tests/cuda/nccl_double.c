@@ -3,6 +3,7 @@
  * memory at its end, as the library's documentation says, for floats and sums; or leaves it to the
  * test. ESPALIER_NCCL_DOUBLE makes a function fail.
  */
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -89,12 +90,14 @@ nccl_result ncclCommInitAll(nccl_comm *comms, int n, const int *devices)
 nccl_result ncclCommDestroy(nccl_comm comm)
 {
     (void)comm;
+    assert(state.open); /* all of one thread in one group, or the first waits for the others */
     return 0;
 }
 
 nccl_result ncclCommAbort(nccl_comm comm)
 {
     (void)comm;
+    assert(state.open || fails("start"));
     state.aborts++;
     return 0;
 }

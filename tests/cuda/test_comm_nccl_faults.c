@@ -64,6 +64,30 @@ Test(comm_nccl_faults, a_group_does_not_end, .init = cr_redirect_stderr)
     MESSAGE("allreduce failed", "said by the double");
 }
 
+static enum status wait_fails(void *set, void *stream, void *event)
+{
+    (void)set;
+    (void)stream;
+    (void)event;
+    return nccl_world_stuck ? ST_INTERNAL : ST_OK;
+}
+
+Test(comm_nccl_faults, a_device_fails, .init = cr_redirect_stderr)
+{
+    struct nccl_world w;
+
+    nccl_world_init(&w, 2);
+    w.device.wait = wait_fails;
+    cr_assert_eq(comm_create(&w.args, &w.comm), ST_OK);
+    nccl_world_stuck = true;
+    cr_assert_eq(comm_post(w.comm, 0, 1), ST_OK);
+    cr_assert_eq(comm_post(w.comm, 1, 1), ST_INTERNAL);
+    cr_assert_eq(comm_wait(w.comm, 0, 1), ST_PEER);
+    cr_assert_eq(comm_check(w.comm), ST_PEER);
+    cr_assert_eq(count_of("nccl_double_aborts"), 2);
+    nccl_world_fini(&w);
+}
+
 /* All ranks have come, and the bytes do not move. */
 static void expect_abort(struct nccl_world *w)
 {

@@ -96,24 +96,34 @@ enum status nccl_create(const struct nccl_args *args, struct nccl **out)
     return ST_OK;
 }
 
+/* The communicators of a process end together: alone in a thread, one might wait for the next. */
+static void end_all(struct nccl *n, nccl_result (*end)(nccl_comm comm))
+{
+    const struct nccl_library *lib = n->args.lib;
+    const bool grouped = n->n_comms > 0 && lib->GroupStart() == NCCL_RESULT_OK;
+
+    for (int r = 0; r < n->n_comms; r++) {
+        (void)end(n->comms[r]);
+    }
+    if (grouped) {
+        (void)lib->GroupEnd();
+    }
+    n->n_comms = 0;
+}
+
 void nccl_destroy(struct nccl *n)
 {
     if (n == NULL) {
         return;
     }
-    for (int r = 0; r < n->n_comms; r++) {
-        (void)n->args.lib->CommDestroy(n->comms[r]);
-    }
+    end_all(n, n->args.lib->CommDestroy);
     mem_free(n->comms);
     mem_free(n);
 }
 
 void nccl_abort(struct nccl *n)
 {
-    for (int r = 0; r < n->n_comms; r++) {
-        (void)n->args.lib->CommAbort(n->comms[r]);
-    }
-    n->n_comms = 0;
+    end_all(n, n->args.lib->CommAbort);
 }
 
 static nccl_dtype dtype_of(enum dtype d)
