@@ -32,6 +32,7 @@ enum {
     FLAG_PEER,
     FLAG_TYPE,
     FLAG_OVERSUBSCRIBE,
+    FLAG_NCCL_LOG,
     FLAG_OUT,
     FLAG_HELP,
     FLAG_VERSION,
@@ -76,6 +77,9 @@ static const struct args_flag flags[N_FLAGS] = {
     [FLAG_TYPE] = {"type", "NAME", "cpu, or cuda: in the memory of GPUs, also backend nccl", NULL,
                    0},
     [FLAG_OVERSUBSCRIBE] = {"oversubscribe", NULL, "--type cuda: ranks may share a GPU", NULL, 0},
+    [FLAG_NCCL_LOG] = {"nccl-log", "FILE",
+                       "backend nccl: where the library writes what it chose; default: nowhere",
+                       NULL, 0},
     [FLAG_OUT] = {"out", "FILE", "results as well to FILE.csv or FILE.json", NULL, 0},
     [FLAG_HELP] = {"help", NULL, "show this and leave", NULL, 'h'},
     [FLAG_VERSION] = {"version", NULL, "show the versions and leave", NULL, 0},
@@ -219,6 +223,9 @@ static enum status take_name(const struct args_flag *f, const char *value, struc
         return o->cuda || strcmp(value, "cpu") == 0 ? ST_OK : bad(f, value, "cpu or cuda");
     case FLAG_OVERSUBSCRIBE:
         o->oversubscribe = true;
+        return ST_OK;
+    case FLAG_NCCL_LOG:
+        o->nccl_log = value;
         return ST_OK;
     case FLAG_OUT:
         return get_out(f, value, o);

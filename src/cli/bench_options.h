@@ -29,6 +29,7 @@ struct bench_options {
     const char *topology, *out; /* "" if not given; point into argv */
     const char *plan;           /* NULL if not given */
     const char *peer;           /* NULL if not given */
+    const char *nccl_log;       /* NULL if not given */
 };
 
 /* Errors: ST_BADARG, logged. */

@@ -56,7 +56,7 @@ static enum status get_topology(const struct bench_options *o, struct topo **out
 static enum status bench_one(const struct bench_options *o, const struct bench_spec *spec,
                              struct bench_result *out)
 {
-    struct bench_devices where = {.oversubscribe = o->oversubscribe};
+    struct bench_devices where = {.oversubscribe = o->oversubscribe, .nccl_log = o->nccl_log};
 
     if (!o->cuda) {
         return bench_run(spec, out);

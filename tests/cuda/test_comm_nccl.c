@@ -144,6 +144,30 @@ Test(comm_nccl, says_what_runs)
     nccl_world_fini(&w);
 }
 
+/* What the library does with it can only be seen on GPUs. */
+Test(comm_nccl, asks_for_a_log)
+{
+    struct nccl_world w;
+
+    nccl_world_init(&w, 2);
+    unsetenv("NCCL_DEBUG");
+    unsetenv("NCCL_DEBUG_FILE");
+    cr_assert_eq(comm_create(&w.args, &w.comm), ST_OK);
+    cr_assert_null(getenv("NCCL_DEBUG_FILE"));
+    comm_destroy(w.comm);
+    w.cfg.nccl_log = (char *)"nccl.log";
+    cr_assert_eq(comm_create(&w.args, &w.comm), ST_OK);
+    cr_assert_str_eq(getenv("NCCL_DEBUG_FILE"), "nccl.log");
+    cr_assert_str_eq(getenv("NCCL_DEBUG"), "INFO");
+    comm_destroy(w.comm);
+    setenv("NCCL_DEBUG", "WARN", 1);
+    w.cfg.nccl_log = (char *)"another.log";
+    cr_assert_eq(comm_create(&w.args, &w.comm), ST_OK);
+    cr_assert_str_eq(getenv("NCCL_DEBUG"), "WARN", "a user's own settings come first");
+    cr_assert_str_eq(getenv("NCCL_DEBUG_FILE"), "nccl.log");
+    nccl_world_fini(&w);
+}
+
 static void expect_refusal(struct nccl_world *w, enum status want)
 {
     cr_assert_eq(comm_create(&w->args, &w->comm), want);
