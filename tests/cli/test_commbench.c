@@ -39,14 +39,14 @@ Test(commbench, options_have_the_letters_and_units_of_the_field)
     cr_assert(o.collective == COLL_REDUCE_SCATTER && o.dtype == DTYPE_BF16);
     cr_assert(o.redop == REDOP_MAX && o.in_place && !o.out_of_place && o.emulate && o.scale == 10);
     cr_assert_eq(o.startup_us, 0.5);
-    cr_assert(o.nccl_log == NULL && !o.cuda);
-    cr_assert_eq(PARSE(&o, "--type", "cuda", "--backend", "nccl", "--nccl-log", "nccl.log"), ST_OK);
-    cr_assert(o.cuda && !o.oversubscribe);
-    cr_assert_str_eq(o.nccl_log, "nccl.log");
     cr_assert_eq(o.n_backends > 5, true); /* all, where none is named */
     cr_assert_null(o.peer);
     cr_assert_eq(PARSE(&o, "--peer", "mpich"), ST_OK);
     cr_assert_str_eq(o.peer, "mpich");
+    cr_assert(o.nccl_log == NULL && !o.cuda);
+    cr_assert_eq(PARSE(&o, "--type", "cuda", "--backend", "nccl", "--nccl-log", "nccl.log"), ST_OK);
+    cr_assert(o.cuda && !o.oversubscribe);
+    cr_assert_str_eq(o.nccl_log, "nccl.log");
 }
 
 Test(commbench, junk_is_refused)
