@@ -43,10 +43,10 @@ static enum status init_lock(struct engine_cuda *e)
     return e->has_lock && e->has_cond ? ST_OK : ST_NOMEM;
 }
 
-/* The last of so many jobs is the most urgent one. */
+/* All are above plain streams, and the last of so many jobs is the most urgent one. */
 static int urgency_of(const struct engine_cuda *e, size_t number, size_t n_jobs)
 {
-    return e->opt.last_first ? (int)((number + 1) * DEVICE_URGENCIES / n_jobs) : 0;
+    return e->opt.last_first ? 1 + (int)(number * DEVICE_URGENCIES / n_jobs) : 0;
 }
 
 static void aborted(void *engine, enum status why);
