@@ -275,9 +275,14 @@ static void describe_buckets(const struct comm *c, FILE *out)
         total += part->bytes;
         predicted_s += part->predicted_s;
     }
-    fprintf(out, "  buckets    %zu of %s to %s, %s in all", c->parts.n_parts,
-            text_bytes(c->parts.n_parts == 0 ? 0 : least, a), text_bytes(most, b),
-            text_bytes(total, s));
+    fprintf(out, "  buckets    %zu of %s", c->parts.n_parts,
+            text_bytes(least < most ? least : most, a));
+    if (least < most) {
+        fprintf(out, " to %s", text_bytes(most, b));
+    }
+    if (c->parts.n_parts > 1) {
+        fprintf(out, ", %s in all", text_bytes(total, s));
+    }
     if (c->lanes != NULL) {
         fprintf(out, "\n");
         return;
