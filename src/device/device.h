@@ -58,7 +58,8 @@ struct device_range {
 size_t device_tile(struct device_range *ranges, size_t n_ranges);
 
 /* SGD as in optim/optim.h on the ranges, an array in the device's memory; v NULL: without momentum.
- * The arenas are aligned to 16 bytes. Gradients are multiplied by `unscale` before. */
+ * The arenas are aligned to 16 bytes. Gradients are multiplied by `unscale` before. Nothing is
+ * updated if *skip is not 0 by then; NULL: in any case. */
 struct device_sgd {
     float *w, *v;
     const float *g;
@@ -66,6 +67,7 @@ struct device_sgd {
     size_t n_ranges, n_tiles;
     float lr, momentum, unscale;
     bool nesterov;
+    const uint32_t *skip;
 };
 
 /* dst[i] = src[i] in another type: of 32 and 16 bits. */
@@ -82,6 +84,16 @@ struct device_finite {
     const float *x;
     size_t n;
     uint32_t *flag; /* in any memory of the set */
+};
+
+/* *out is set to 1 if the loss is not finite (NULL: it is), or one of the votes is not 0, or, with
+ * `keep`, it was not 0 before; else to 0. */
+struct device_vote {
+    const double *loss;
+    const uint32_t *votes;
+    size_t n;
+    uint32_t *out;
+    bool keep;
 };
 
 enum {
@@ -152,6 +164,7 @@ struct device_ops {
     MUST_CHECK enum status (*store)(void *set, void *stream, const struct device_store *s);
     MUST_CHECK enum status (*convert)(void *set, void *stream, const struct device_convert *c);
     MUST_CHECK enum status (*finite)(void *set, void *stream, const struct device_finite *f);
+    MUST_CHECK enum status (*vote)(void *set, void *stream, const struct device_vote *v);
     MUST_CHECK enum status (*fold)(void *set, void *stream, const struct device_fold *f);
     MUST_CHECK enum status (*sgd)(void *set, void *stream, const struct device_sgd *s);
 

@@ -9,6 +9,7 @@
 #include "device/kernels/kernel_fold.h"
 #include "device/kernels/kernel_sgd.h"
 #include "device/kernels/kernel_store.h"
+#include "device/kernels/kernel_vote.h"
 
 /* Work runs when it is put on a stream, so streams and events only have to exist. */
 struct cpu_set {
@@ -201,6 +202,14 @@ static enum status cpu_finite(void *set, void *stream, const struct device_finit
     return ST_OK;
 }
 
+static enum status cpu_vote(void *set, void *stream, const struct device_vote *v)
+{
+    (void)set;
+    (void)stream;
+    kernel_vote(everything, v);
+    return ST_OK;
+}
+
 static enum status cpu_fold(void *set, void *stream, const struct device_fold *f)
 {
     (void)set;
@@ -248,6 +257,7 @@ const struct device_ops device_cpu = {
     .store = cpu_store,
     .convert = cpu_convert,
     .finite = cpu_finite,
+    .vote = cpu_vote,
     .fold = cpu_fold,
     .sgd = cpu_sgd,
 };

@@ -8,7 +8,7 @@
  * and then stays. It shows `espalier_module`, and the tables that are asked for by name.
  */
 enum {
-    MODULE_ABI = 5 /* grows when struct device_ops, nn_ops or anything that they use changes */
+    MODULE_ABI = 6 /* grows when struct device_ops, nn_ops or anything that they use changes */
 };
 
 struct module_info {

@@ -180,9 +180,16 @@ MUST_CHECK enum status graph_forward(struct graph *g, const float *x, const int3
                                      size_t n, bool training, uint64_t step,
                                      const struct graph_hooks *hooks, struct graph_result *out);
 
-/* Wait for the result of the last forward pass, which must not have failed. Errors: the device's.
+/*
+ * Wait for the result of the oldest forward pass that has left one. There is one on the host, and
+ * up to two on a device: that of a pass may be asked for when the next one is under way. Errors:
+ * ST_BADARG if there is none; the device's.
  */
 MUST_CHECK enum status graph_collect(struct graph *g, struct graph_result *out);
+
+/* On a device: where the sum of the losses of the last forward pass will be, for what is put on the
+ * stream behind it. */
+const double *graph_loss(const struct graph *g);
 
 /*
  * Backward pass of the last training forward: overwrites the gradient arena with `scale` times the
@@ -206,7 +213,8 @@ const char *graph_param_name(const struct graph *g, int i);
 /*
  * The first layer (in forward order) whose output holds a non-finite value, or NULL. It runs the
  * last forward pass once more, with the bound parameters and the same `x` and `labels`, which must
- * still be there. For error messages.
+ * still be there; on a device the pass whose result was collected last, after which there is no
+ * backward pass. For error messages.
  */
 const char *graph_find_nonfinite(const struct graph *g);
 

@@ -46,7 +46,7 @@ void graph_capture_begin(struct graph *g, enum capture_pass pass)
     if (c->all == NULL) {
         return;
     }
-    r = &c->all[(g->batch * 2 + slot) * CAPTURE_PASSES + pass];
+    r = &c->all[(g->pass.batch * 2 + slot) * CAPTURE_PASSES + pass];
     if (r->state == REPLAY_WARM || r->state == REPLAY_READY) {
         c->pass = r;
     }

@@ -56,12 +56,24 @@ struct node {
     int64_t spent_ns[OP_CALLS]; /* while the graph is timed */
 };
 
-/* A batch on its way to the device. */
+/* What is the same for all calls of a forward pass. */
+struct pass {
+    const float *x;        /* where it is computed */
+    const int32_t *labels; /* there too */
+    size_t n, batch;       /* samples, index of this batch size */
+    bool training;
+    uint64_t step;
+};
+
+/* A batch on its way to the device, and its result on the way back. */
 struct stage_slot {
     float *host_x, *x;
     int32_t *host_labels, *labels;
     void *filled; /* event: the copy to the device has been made */
     void *read;   /* event: no pass needs it any more */
+    struct pass pass;
+    struct graph_result *result; /* the host's */
+    void *done;                  /* event: it is there */
 };
 
 /* What a graph on a device needs to exchange with the host (graph_stage.c). While one batch is
@@ -70,9 +82,8 @@ struct stage {
     void *upload; /* stream */
     struct stage_slot slots[2];
     int next;
-    struct graph_result *result; /* the host's */
-    void *done;                  /* event: it is there */
-    struct op_now *now;          /* the device's */
+    int n_left, seen;   /* results that were not collected; the slot of the last one */
+    struct op_now *now; /* the device's */
 };
 
 enum capture_pass {
@@ -130,8 +141,7 @@ struct graph {
     size_t state_n;
     struct stage stage;
     struct capture capture;
-    const float *x;             /* of the last forward pass, where it is computed */
-    size_t batch;               /* its index */
+    struct pass pass;           /* the last forward pass */
     struct graph_result result; /* on the host */
     bool timed;                 /* add up spent_ns of the nodes */
     bool trained;               /* the last forward pass was one of training */
@@ -161,9 +171,13 @@ MUST_CHECK enum status graph_layout_params(struct graph *g);
 MUST_CHECK enum status graph_stage_init(struct graph *g);
 void graph_stage_fini(struct graph *g); /* takes half-built ones */
 
-/* Copy a batch to the device; *x and *labels are its memory, for the passes until the next one. */
-MUST_CHECK enum status graph_stage_put(struct graph *g, size_t n, const float **x,
-                                       const int32_t **labels);
+/* Copy the batch of a pass to the device; its x and labels are the device's memory then, until the
+ * pass after the next one. ST_BADARG if both have left results. */
+MUST_CHECK enum status graph_stage_put(struct graph *g, struct pass *pass);
+
+/* The last pass has left a result; collect the oldest. */
+MUST_CHECK enum status graph_stage_leave(struct graph *g);
+MUST_CHECK enum status graph_stage_collect(struct graph *g, struct graph_result *out);
 
 /* Copy memory of the place to the host, after what was put on the stream, and wait for it. */
 MUST_CHECK enum status graph_stage_fetch(const struct graph *g, void *to, const void *from,
@@ -177,7 +191,7 @@ MUST_CHECK enum status graph_stage_now(const struct graph *g, size_t offset, con
 MUST_CHECK enum status graph_capture_init(struct graph *g);
 void graph_capture_fini(struct graph *g); /* takes half-built ones; nothing may be under way */
 
-/* A pass over g->batch begins, and has ended with `st`, which is returned unless the capture
+/* A pass over g->pass.batch begins, and has ended with `st`, which is returned unless the capture
  * fails. Between them: is the next call to be issued, or done by what was captured? */
 void graph_capture_begin(struct graph *g, enum capture_pass pass);
 MUST_CHECK enum status graph_capture_end(struct graph *g, enum status st);

@@ -72,11 +72,11 @@ enum status graph_forward_node(struct graph *g, struct node *n, const struct gra
     }
     for (int k = 0; k < n->op_node.n_inputs; k++) {
         if (g->value_buffer[n->op_node.inputs[k]] == NO_BUFFER) {
-            n->io.x[k] = g->x;
+            n->io.x[k] = g->pass.x;
         }
     }
     if (n->op_node.kind == LAYER_INPUT) {
-        n->io.x[0] = g->x;
+        n->io.x[0] = g->pass.x;
     }
     n->io.scratch = scratch_of(g, n, 0);
     TRY(graph_capture_call(g, &issue));
@@ -94,60 +94,61 @@ static enum status forward_nodes(struct graph *g, const struct graph_hooks *hook
     return ST_OK;
 }
 
-/* What is the same for all nodes of a pass. */
-static void set_pass(struct graph *g, size_t n, const int32_t *labels, bool training, uint64_t step)
+/* Tell all nodes, and the device, of g->pass. */
+static enum status set_pass(struct graph *g, struct graph_result *result)
 {
-    const bool on_device = g->args.place != NULL;
+    const struct pass *p = &g->pass;
 
     for (int i = 0; i < g->n_nodes; i++) {
         struct op_io *io = &g->nodes[i].io;
-        io->n = n;
-        io->batch = g->batch;
-        io->training = training;
-        io->step = step;
+        io->n = p->n;
+        io->batch = p->batch;
+        io->training = p->training;
+        io->step = p->step;
         io->now = g->stage.now;
-        io->labels = labels;
-        io->result = on_device ? g->stage.result : &g->result;
+        io->labels = p->labels;
+        io->result = result;
     }
+    return graph_stage_now(g, offsetof(struct op_now, step), &p->step, sizeof p->step);
 }
 
 enum status graph_forward(struct graph *g, const float *x, const int32_t *labels, size_t n,
                           bool training, uint64_t step, const struct graph_hooks *hooks,
                           struct graph_result *out)
 {
-    const struct device_place *p = g->args.place;
+    const bool on_device = g->args.place != NULL;
+    struct pass pass = {.x = x, .labels = labels, .n = n, .training = training, .step = step};
 
     TRY(check_labels(g, labels, n));
-    TRY(find_batch(g, n, &g->batch));
+    TRY(find_batch(g, n, &pass.batch));
     g->args.ops->attach(g->lib);
-    if (p != NULL) {
-        TRY(graph_stage_put(g, n, &x, &labels));
-        TRY(graph_stage_now(g, offsetof(struct op_now, step), &step, sizeof step));
+    if (on_device) {
+        TRY(graph_stage_put(g, &pass));
     }
+    g->pass = pass;
     g->result = (struct graph_result){.n = n};
-    g->x = x;
     g->trained = training && g->args.training;
-    set_pass(g, n, labels, training, step);
+    TRY(set_pass(g, on_device ? g->stage.slots[1 - g->stage.next].result : &g->result));
     graph_capture_begin(g, training ? CAPTURE_FORWARD : CAPTURE_EVALUATION);
     TRY(graph_capture_end(g, forward_nodes(g, hooks)));
-    if (p != NULL) {
-        TRY(p->ops->record(p->set, p->stream, g->stage.done));
+    if (on_device) {
+        TRY(graph_stage_leave(g));
     }
     return out != NULL ? graph_collect(g, out) : ST_OK;
 }
 
 enum status graph_collect(struct graph *g, struct graph_result *out)
 {
-    const struct device_place *p = g->args.place;
-    const size_t n = g->result.n;
-
-    if (p != NULL) {
-        TRY(p->ops->event_sync(p->set, g->stage.done));
-        g->result = *g->stage.result;
-        g->result.n = n;
+    if (g->args.place != NULL) {
+        return graph_stage_collect(g, out);
     }
     *out = g->result;
     return ST_OK;
+}
+
+const double *graph_loss(const struct graph *g)
+{
+    return &g->stage.slots[1 - g->stage.next].result->loss_sum;
 }
 
 static void add_parts(struct graph *g, const struct node *n)
@@ -288,7 +289,7 @@ static bool output_is_finite(const struct graph *g, const struct node *n, void *
     const struct op_node *o = &n->op_node;
     const struct value_desc *v = &g->values[o->output];
     const struct device_place *p = g->args.place;
-    const void *data = g->value_buffer[o->output] == NO_BUFFER ? (const void *)g->x : n->io.y;
+    const void *data = g->value_buffer[o->output] == NO_BUFFER ? (const void *)g->pass.x : n->io.y;
 
     if (o->kind == LAYER_SOFTMAX_LOSS) {
         return (p != NULL && p->ops->stream_sync(p->set, p->stream) != ST_OK) ||
@@ -338,19 +339,22 @@ const char *graph_find_nonfinite(const struct graph *g)
 {
     struct graph *again = (struct graph *)g; /* the same results are written once more */
     const struct device_place *p = g->args.place;
+    const struct stage_slot *seen = &g->stage.slots[g->stage.seen];
     const size_t state_bytes = g->state_n * sizeof *g->state;
     const char *found = NULL;
     float *state = mem_alloc(g->state_n, sizeof *state);
     void *host = p != NULL ? mem_alloc(largest_value(g), 1) : NULL;
 
-    if (g->x != NULL && state != NULL && (p == NULL || host != NULL)) {
+    if (g->pass.x != NULL && state != NULL && (p == NULL || host != NULL)) {
         g->args.ops->attach(g->lib);
         if (p == NULL) {
             memcpy(state, g->state, state_bytes);
             found = run_until_nonfinite(again, NULL);
             memcpy(g->state, state, state_bytes);
         } else if (graph_stage_fetch(g, state, g->state, state_bytes) == ST_OK) {
-            found = run_until_nonfinite(again, host);
+            again->pass = seen->pass;
+            found =
+                set_pass(again, seen->result) == ST_OK ? run_until_nonfinite(again, host) : NULL;
             (void)!p->ops->copy(p->set, p->stream, g->state, state, state_bytes);
             (void)!p->ops->stream_sync(p->set, p->stream);
         }

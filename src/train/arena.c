@@ -271,7 +271,7 @@ enum status arena_ranges_init(struct rank *r)
     const struct trainer *t = r->t;
     struct arena_ranges *a = &r->ranges;
     struct device_range *host;
-    void *flag = NULL;
+    void *flag = NULL, *skip = NULL;
     enum status st;
 
     if (r->place == NULL) {
@@ -279,6 +279,8 @@ enum status arena_ranges_init(struct rank *r)
     }
     TRY(r->place->ops->alloc_host(r->place->set, sizeof *a->flag, &flag));
     a->flag = flag;
+    TRY(r->place->ops->alloc(r->place->set, r->index, sizeof *a->skip, &skip));
+    a->skip = skip;
     a->first = mem_alloc(t->n_buckets + 1, sizeof *a->first);
     a->n_tiles = mem_alloc(t->n_buckets, sizeof *a->n_tiles);
     host = mem_alloc(t->n_buckets + t->n_ranges, sizeof *host); /* a cut makes one more of one */
@@ -304,10 +306,58 @@ void arena_ranges_fini(struct rank *r)
     if (r->place != NULL) {
         r->place->ops->release(r->place->set, r->place->rank, a->all);
         r->place->ops->release_host(r->place->set, a->flag);
+        r->place->ops->release(r->place->set, r->place->rank, a->skip);
     }
     mem_free(a->first);
     mem_free(a->n_tiles);
     *a = (struct arena_ranges){0};
+}
+
+/* --- votes: two of each rank, for a step and the next one */
+
+enum status arena_votes_init(struct trainer *t)
+{
+    void *votes = NULL;
+
+    t->late = t->on_device && t->on_nan != ON_NAN_SKIP && !loss_scale_make(t->cfg).on &&
+              t->cfg->debug.verify_every == 0;
+    if (t->late) {
+        TRY(t->device->alloc_host(t->set, 2 * (size_t)t->n_ranks * sizeof *t->votes, &votes));
+    }
+    t->votes = votes;
+    return ST_OK;
+}
+
+void arena_votes_fini(struct trainer *t)
+{
+    if (t->votes != NULL) {
+        t->device->release_host(t->set, t->votes);
+    }
+}
+
+enum status arena_vote(struct rank *r, uint64_t step, const double *loss, bool anew)
+{
+    const struct device_place *p = r->place;
+    struct device_vote v = {.loss = loss, .keep = !anew};
+
+    if (r->t->votes == NULL || r->t->on_nan == ON_NAN_IGNORE) {
+        return ST_OK;
+    }
+    v.out = &r->t->votes[step % 2 * (size_t)r->t->n_ranks + (size_t)r->index];
+    return p->ops->vote(p->set, p->stream, &v);
+}
+
+enum status arena_count_votes(struct rank *r, uint64_t step)
+{
+    const struct device_place *p = r->place;
+    const size_t n = (size_t)r->t->n_ranks;
+    struct device_vote v = {.n = n, .out = r->ranges.skip, .keep = true};
+
+    if (r->t->votes == NULL || r->t->on_nan == ON_NAN_IGNORE) {
+        return ST_OK;
+    }
+    v.votes = &r->t->votes[step % 2 * n];
+    return p->ops->vote(p->set, p->stream, &v);
 }
 
 enum status arena_update(struct rank *r, size_t b, const struct sgd_step *sgd)
@@ -323,7 +373,8 @@ enum status arena_update(struct rank *r, size_t b, const struct sgd_step *sgd)
                            .lr = sgd->lr,
                            .momentum = sgd->momentum,
                            .unscale = sgd->unscale,
-                           .nesterov = sgd->nesterov};
+                           .nesterov = sgd->nesterov,
+                           .skip = r->t->votes != NULL ? a->skip : NULL};
 
     return p->ops->sgd(p->set, p->stream, &s);
 }

@@ -55,12 +55,24 @@ struct arena_ranges {
     size_t *first;   /* [n_buckets + 1] */
     size_t *n_tiles; /* [n_buckets] */
     uint32_t *flag;  /* the host's; of arena_is_finite */
+    uint32_t *skip;  /* the device's: no updates any more */
 };
 
 /* The ranges of all buckets, for the layout of the trainer; nothing on the host. Errors: ST_NOMEM.
  */
 MUST_CHECK enum status arena_ranges_init(struct rank *r);
 void arena_ranges_fini(struct rank *r);
+
+/*
+ * Votes of the ranks on whether there is an update, where the host does not wait to know that. A
+ * rank votes behind each forward pass, by its loss (NULL: it had no samples), and anew in each
+ * `step`; it counts the votes of all ranks when a sum is in, with which all votes are. Once there
+ * was a vote against, nothing is updated any more.
+ */
+MUST_CHECK enum status arena_votes_init(struct trainer *t); /* decides on t->late; ST_NOMEM */
+void arena_votes_fini(struct trainer *t);
+MUST_CHECK enum status arena_vote(struct rank *r, uint64_t step, const double *loss, bool anew);
+MUST_CHECK enum status arena_count_votes(struct rank *r, uint64_t step);
 
 MUST_CHECK enum status arena_update(struct rank *r, size_t b, const struct sgd_step *sgd);
 

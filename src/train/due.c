@@ -58,7 +58,7 @@ void rank_fail(struct rank *r, enum status st)
     }
 }
 
-void due_begin(struct rank *r, const struct sgd_step *sgd)
+void due_begin(struct rank *r, uint64_t step, const struct sgd_step *sgd)
 {
     struct due *d = &r->due;
 
@@ -68,6 +68,8 @@ void due_begin(struct rank *r, const struct sgd_step *sgd)
     }
     d->n_open = r->t->n_buckets;
     d->sgd = *sgd;
+    d->step = step;
+    d->voted = false;
     d->n_waits = 0;
 }
 
@@ -224,6 +226,10 @@ void due_update(struct rank *r, size_t b, const struct sgd_step *sgd)
         first += from;
     }
     if (r->place != NULL) {
+        if (!r->due.voted) { /* a sum is in */
+            rank_fail(r, arena_count_votes(r, r->due.step));
+            r->due.voted = true;
+        }
         rank_fail(r, arena_update(r, b, sgd));
     } else if (first < end) {
         sgd_update_ranges(sgd, t->ranges, t->n_ranges, first, end - first, r->weights, r->momentum,

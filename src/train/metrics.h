@@ -26,6 +26,7 @@ struct step_record {
     double loss_sum;
     size_t n, top1, top5;
     bool cancelled;
+    bool counted;          /* the losses of all its samples are in it */
     const char *nonfinite; /* the layer where the first non-finite value stands, else NULL */
     struct step_times times;
     enum status final_status; /* at the end of the step */

@@ -249,6 +249,7 @@ enum status replica_build_all(struct trainer *t)
         t->ranks[r].scale = loss_scale_make(t->cfg);
         t->ranks[r].place = t->on_device ? &t->places[r] : NULL;
     }
+    TRY(arena_votes_init(t));
     crew_run(t->crew, build_first, t);
     TRY(first_error(t));
     crew_run(t->crew, build_others, t);
@@ -320,6 +321,7 @@ void replica_release_all(struct trainer *t)
     for (int r = 0; t->ranks != NULL && r < t->n_ranks; r++) {
         release(t, &t->ranks[r]);
     }
+    arena_votes_fini(t);
     mem_free(t->ranks);
     mem_free(t->arenas);
     mem_free(t->kept);

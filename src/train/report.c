@@ -181,9 +181,10 @@ enum status report_buckets(const struct trainer *t)
 
 enum status report_end(struct trainer *t, enum status result)
 {
-    const struct trainer_summary *s = &t->summary;
+    struct trainer_summary *s = &t->summary;
     char rate[32], each[32];
 
+    s->graphs = graph_n_captured(t->ranks[0].graph);
     progress_clear(&t->progress);
     printf("%s after %" PRIu64 " of %" PRIu64 " steps: %" PRIu64 " images in %.1f s, %s images/s, "
            "%s per device\n",

@@ -57,6 +57,8 @@ struct due {
     bool *reduced; /* [n_buckets] reduce-broadcast: the reduction is over on this rank */
     size_t n_open;
     bool update; /* false: the step is skipped */
+    bool voted;  /* the votes of the step have been counted */
+    uint64_t step;
     struct sgd_step sgd;
     struct comm_times *times; /* [n_times]; reduce-broadcast: the broadcasts follow */
     size_t n_times;
@@ -88,12 +90,15 @@ struct rank {
     struct bucket_times *buckets; /* [n_buckets] sums over the steps after the warm-up */
     struct step_times *times;     /* of the step's record; between steps: rest */
     struct step_times rest;
-    bool traced;                  /* this step is */
-    int *left;                    /* [n_buckets] parameters whose gradients are not written yet */
-    bool first_micro;             /* of those with samples in this step: it overwrites the sums */
-    bool last_micro;              /* its hooks post buckets */
-    float *saved_state;           /* batch-norm statistics before the step; on_nan = skip only */
-    enum status status;           /* the first error of this rank */
+    bool traced;                 /* this step is */
+    int *left;                   /* [n_buckets] parameters whose gradients are not written yet */
+    bool first_micro;            /* of those with samples in this step: it overwrites the sums */
+    bool last_micro;             /* its hooks post buckets */
+    float *saved_state;          /* batch-norm statistics before the step; on_nan = skip only */
+    enum status status;          /* the first error of this rank */
+    struct step_record *owed[2]; /* where results of passes go that are not in yet; oldest first */
+    size_t n_owed;
+    bool unreported;              /* the losses of the step before are not in all records yet */
     bool gone;                    /* it takes part in nothing any more, by an injected fault */
     enum status pending;          /* rank 0: a report failed; the next step tells the others */
     double mark_s;                /* when the previous step, or the evaluation after it, ended */
@@ -112,6 +117,7 @@ struct trainer {
     bool fused;            /* the reduction updates them where the sums arise */
     const char *not_fused; /* why not */
     bool rooted;           /* sync = reduce-broadcast: rank 0 updates for all */
+    bool late;             /* on_device: losses are read, and reported, a step late */
     bool across;           /* buckets may come in during the next forward pass */
     struct trace *trace;   /* NULL: none */
     int *layer_of;         /* [graph_n_params] of the names in the trace */
@@ -124,6 +130,7 @@ struct trainer {
     const struct device_ops *device;
     void *set;                   /* on_device: of the device */
     struct device_place *places; /* [n_ranks] on_device */
+    uint32_t *votes;             /* [2][n_ranks] late: of the ranks against an update */
     const struct nn_ops *ops;
     struct schedule schedule, test_schedule;
     size_t *batches; /* the batch sizes that occur, descending */
@@ -215,7 +222,7 @@ MUST_CHECK enum status due_init(struct rank *r);
 void due_fini(struct rank *r);
 
 /* All buckets are posted: they are due, to be updated with `sgd` unless the step is skipped. */
-void due_begin(struct rank *r, const struct sgd_step *sgd);
+void due_begin(struct rank *r, uint64_t step, const struct sgd_step *sgd);
 
 /* Wait for bucket `b`, if it is due; update its weights if `update`. Errors go to the rank. */
 void due_take(struct rank *r, size_t b, bool update);

@@ -20,6 +20,10 @@
  * step, but in the next forward pass, for each layer's when it is needed; whether the step counts
  * has been agreed on in the first meeting by then. A sum that does not come is an error of the next
  * step. Evaluations, verified steps and the end of the run wait for all sums.
+ *
+ * On devices (trainer.late) the losses of a step are not known in it: they are read while the next
+ * step is under way, and all ranks have them at its first meeting; see arena_vote for what becomes
+ * of the update meanwhile.
  */
 #include "train/step.h"
 
@@ -123,6 +127,29 @@ static bool step_took_place(const struct step *s)
     return true;
 }
 
+/* The losses of this step: at once, or in the next one if there is one. */
+static void end_losses(struct step *s)
+{
+    struct rank *r = s->r;
+    const enum status st = r->status;
+
+    if (!r->t->late) {
+        r->pending = r->index == 0 ? report_step(r, s->number, s->all) : ST_OK;
+        return;
+    }
+    r->unreported = st == ST_OK || st == ST_CANCELLED;
+    if (st == ST_CANCELLED) { /* on all ranks */
+        r->status = ST_OK;
+        step_collect(r, 0);
+        s->mine->counted = r->status == ST_OK;
+        if (!loop_meet(r, "the losses of the last step")) {
+            return;
+        }
+        r->status = r->status == ST_OK ? st : r->status;
+    }
+    step_report(r, s->number); /* if all have counted them */
+}
+
 bool step_run(struct rank *r, uint64_t number)
 {
     struct trainer *t = r->t;
@@ -158,13 +185,15 @@ bool step_run(struct rank *r, uint64_t number)
         restore_state(r);
     }
     loss_scale_step(&r->scale, s.mine->overflow);
+    if (t->late &&
+        r->status == ST_OK) { /* all ranks have come with the losses of the step before */
+        step_report(r, number - 1);
+    }
     if (!end_step(&s)) {
         return false;
     }
     due_commit(r, number >= t->warmup_steps && step_took_place(&s));
     r->status = step_conclude(&s);
-    if (r->index == 0) {
-        r->pending = report_step(r, number, all);
-    }
+    end_losses(&s);
     return r->status == ST_OK;
 }

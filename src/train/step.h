@@ -14,12 +14,11 @@ struct step {
     uint64_t number; /* from 0 */
     struct step_record *mine, *all;
     struct sgd_step sgd;
-    unsigned round;   /* of the first meeting */
-    bool met;         /* the first meeting is over */
-    bool skip;        /* no update */
-    bool uncollected; /* the last forward pass has a result that is not in the record */
-    int held;         /* fused: a bucket that is complete, and posted with the next layer; or -1 */
-    int layer;        /* in the trace: the current one, or -1 */
+    unsigned round; /* of the first meeting */
+    bool met;       /* the first meeting is over */
+    bool skip;      /* no update */
+    int held;       /* fused: a bucket that is complete, and posted with the next layer; or -1 */
+    int layer;      /* in the trace: the current one, or -1 */
     double layer_from_s;
 };
 
@@ -40,6 +39,9 @@ void step_plant_faults(struct step *s, struct batch *batch);
 /* Spoil what is about to be posted; true if it is not to be posted at all. */
 bool step_loses_bucket(struct step *s, size_t b);
 
+/* Collect the results of passes until `n_left` are left to come. */
+void step_collect(struct rank *r, size_t n_left);
+
 /* Wait for the sums and update the weights (step_update.c). */
 void step_update(struct step *s);
 
@@ -49,6 +51,9 @@ bool step_is_verified(const struct step *s);
 void step_keep_gradients(struct step *s, size_t b);
 void step_verify(struct step *s);
 MUST_CHECK enum status step_conclude_sums(const struct step *s);
+
+/* The records hold the losses of step `number`: whether training goes on, and the report. */
+void step_report(struct rank *r, uint64_t number);
 
 /* After the step: what every rank concludes from the same records (step_conclude.c). */
 MUST_CHECK enum status step_conclude(const struct step *s);

@@ -118,28 +118,48 @@ static enum status after_backward(void *ctx, int i)
     return r->status;
 }
 
-/* What the last forward pass came to; a device gets there while the next calls are made. */
-static void collect(struct step *s)
+/* What the oldest forward pass came to; a device gets there while the next calls are made. */
+static void collect_one(struct rank *r)
 {
-    struct rank *r = s->r;
+    struct step_record *to = r->owed[0];
     struct graph_result result = {0, 0, 0, 0};
 
-    if (!s->uncollected || r->status != ST_OK) {
-        return;
-    }
-    s->uncollected = false;
-    step_fail(s, graph_collect(r->graph, &result));
+    rank_fail(r, graph_collect(r->graph, &result));
+    r->owed[0] = r->owed[1];
+    r->n_owed--;
     if (r->status != ST_OK) {
         return;
     }
-    s->mine->loss_sum += result.loss_sum;
-    s->mine->n += result.n;
-    s->mine->top1 += result.top1;
-    s->mine->top5 += result.top5;
-    if (!isfinite(result.loss_sum) && s->mine->nonfinite == NULL) {
+    to->loss_sum += result.loss_sum;
+    to->n += result.n;
+    to->top1 += result.top1;
+    to->top5 += result.top5;
+    if (!isfinite(result.loss_sum) && to->nonfinite == NULL) {
         const char *layer = r->t->on_nan == ON_NAN_STOP ? graph_find_nonfinite(r->graph) : NULL;
-        s->mine->nonfinite = layer == NULL ? "loss" : layer;
+        to->nonfinite = layer == NULL ? "loss" : layer;
     }
+}
+
+void step_collect(struct rank *r, size_t n_left)
+{
+    while (r->n_owed > n_left && r->status == ST_OK) {
+        collect_one(r);
+    }
+}
+
+/* Late: what is left of the step before. */
+static void collect_before(struct step *s)
+{
+    struct rank *r = s->r;
+    struct step_record *before = &r->t->records[(s->number + 1) % 2][r->index];
+
+    if (before->counted) { /* at the end of an epoch; others may be reading it */
+        return;
+    }
+    while (r->n_owed > 0 && r->owed[0] == before && r->status == ST_OK) {
+        collect_one(r);
+    }
+    before->counted = r->status == ST_OK;
 }
 
 static void forward(struct step *s, const struct batch *batch)
@@ -153,9 +173,14 @@ static void forward(struct step *s, const struct batch *batch)
     if (r->traced) {
         trace_layer(s, TRACE_FORWARD);
     }
-    s->uncollected = r->status == ST_OK;
+    if (r->status != ST_OK) {
+        return;
+    }
+    r->owed[r->n_owed++] = s->mine;
     if (r->place == NULL) {
-        collect(s);
+        step_collect(r, 0);
+    } else {
+        step_fail(s, arena_vote(r, s->number, graph_loss(r->graph), r->first_micro));
     }
 }
 
@@ -190,6 +215,7 @@ static void finish_without_samples(struct step *s)
     due_take_all(r, true);
     if (r->first_micro) {
         step_fail(s, arena_clear(r, r->sums, r->t->n));
+        step_fail(s, r->place != NULL ? arena_vote(r, s->number, NULL, true) : ST_OK);
     }
     if (r->t->cfg->comm.overlap) {
         step_post_all(s);
@@ -202,7 +228,7 @@ static void micro_batch(struct step *s, struct batch *batch)
 
     r->last_micro = batch->micro + 1 == r->t->schedule.accum;
     step_plant_faults(s, batch);
-    collect(s);
+    step_collect(r, r->t->late ? 1 : 0);
     if (batch->n > 0 && r->status == ST_OK) {
         forward(s, batch);
     }
@@ -246,7 +272,11 @@ void step_compute(struct step *s)
         times->compute_s += now - ready - (times->exposed_s - exposed_s);
     }
     if (r->place != NULL) { /* backward is under way, and what it follows is known */
-        collect(s);
+        if (r->t->late) {
+            collect_before(s);
+        } else {
+            step_collect(r, 0);
+        }
         step_arrive(s);
         times->compute_s += clock_now_s() - now;
     }

@@ -33,6 +33,45 @@ static enum status conclude_digests(const struct step *s)
     return ST_OK;
 }
 
+/* The losses of a step. */
+static enum status conclude_losses(const struct step *s)
+{
+    for (int r = 0; r < s->r->t->n_ranks && s->r->t->on_nan == ON_NAN_STOP; r++) {
+        if (s->all[r].nonfinite != NULL) {
+            return conclude_nonfinite(s, r);
+        }
+    }
+    return ST_OK;
+}
+
+/* A rank that failed has not read its losses, and all ranks stop for it. */
+static bool all_counted(const struct step *s)
+{
+    for (int r = 0; r < s->r->t->n_ranks; r++) {
+        if (!s->all[r].counted) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void step_report(struct rank *r, uint64_t number)
+{
+    const struct step s = {.r = r, .number = number, .all = r->t->records[number % 2]};
+    enum status st;
+
+    if (!r->unreported || !s.all[r->index].counted || !all_counted(&s)) {
+        return;
+    }
+    r->unreported = false;
+    st = conclude_losses(&s);
+    r->status = r->status == ST_OK ? st : r->status;
+    if (r->index == 0) {
+        st = report_step(r, number, s.all);
+        r->pending = r->pending == ST_OK ? st : r->pending;
+    }
+}
+
 enum status step_conclude(const struct step *s)
 {
     const struct trainer *t = s->r->t;
@@ -42,10 +81,8 @@ enum status step_conclude(const struct step *s)
             return s->r->status == ST_OK ? ST_PEER : s->r->status;
         }
     }
-    for (int r = 0; r < t->n_ranks && t->on_nan == ON_NAN_STOP; r++) {
-        if (s->all[r].nonfinite != NULL) {
-            return conclude_nonfinite(s, r);
-        }
+    if (!t->late) {
+        TRY(conclude_losses(s));
     }
     TRY(step_conclude_sums(s));
     TRY(conclude_digests(s));

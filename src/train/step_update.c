@@ -124,7 +124,7 @@ void step_update(struct step *s)
     const double from_s = clock_now_s(), exposed_s = r->times->exposed_s;
 
     if (r->status == ST_OK) {
-        due_begin(r, &s->sgd);
+        due_begin(r, s->number, &s->sgd);
     }
     if (!r->t->cfg->comm.overlap) {
         step_post_all(s);
@@ -148,6 +148,8 @@ void step_update(struct step *s)
         step_fail(s, arena_finish(r));
         step_fail(s, comm_check(r->t->comm));
         due_count(r);
+        step_collect(r, 0);
+        s->mine->counted = r->status == ST_OK;
     }
     r->times->compute_s += clock_now_s() - from_s - (r->times->exposed_s - exposed_s);
 }

@@ -95,9 +95,6 @@ static void train_job(void *trainer, int rank)
         progress_init(&t->progress, t->cfg->log.progress, stdout);
     }
     loop_run(t, rank);
-    if (rank == 0) {
-        t->summary.graphs = graph_n_captured(t->ranks[0].graph);
-    }
 }
 
 static void end_job(void *trainer, int rank)

@@ -193,6 +193,23 @@ static void try_store(struct check *c)
     c->d->release(c->set, 0, p);
 }
 
+/* Votes in the host's memory, as of several devices; 4: the loss is infinite, 5: all is well. */
+static void try_vote(struct check *c, size_t bad)
+{
+    uint32_t *out = check_memory(c, 0, sizeof *out), *votes = (uint32_t *)(void *)c->host, found;
+    double *loss = (double *)(void *)(c->host + 64);
+    struct device_vote v = {.loss = loss, .votes = votes, .n = 4, .out = out};
+
+    for (size_t i = 0; i < 4; i++) {
+        votes[i] = i == bad;
+    }
+    *loss = bad == 4 ? (double)INFINITY : 1e300;
+    check_expect(c->d->vote(c->set, c->stream, &v), "a vote");
+    check_move(c, &found, out, sizeof found);
+    c->n_wrong += found != (bad <= 4);
+    c->d->release(c->set, 0, out);
+}
+
 bool check_numbers(struct check *c)
 {
     static const size_t sizes[] = {1, 3, 1000, 8191};
@@ -209,5 +226,8 @@ bool check_numbers(struct check *c)
     }
     try_store(c);
     n_cases++;
+    for (size_t bad = 0; bad < 6; bad++, n_cases++) {
+        try_vote(c, bad);
+    }
     return check_report("kernels_numbers", c, n_cases);
 }

@@ -16,6 +16,7 @@
 #include "device/kernels/kernel_fold.h"
 #include "device/kernels/kernel_sgd.h"
 #include "device/kernels/kernel_store.h"
+#include "device/kernels/kernel_vote.h"
 
 static const size_t counts[] = {0, 1, 3, 4, 5, 15, 16, 17, 255, 256, 257, 1000, 8191};
 #define N_COUNTS (sizeof counts / sizeof *counts)
@@ -349,6 +350,58 @@ Test(kernels, store_writes_its_bytes_and_no_others)
             cr_assert_eq(at[i], i >= 1 && i <= n ? i : 0, "byte %zu of %zu", i, n);
         }
     }
+}
+
+/* --- votes --- */
+
+static uint32_t vote(const double *loss, const uint32_t *votes, size_t n, uint32_t before,
+                     bool keep)
+{
+    uint32_t out = before;
+    struct device_vote v = {.loss = loss, .votes = votes, .n = n, .out = &out, .keep = keep};
+
+    kernel_vote(place(0, 1, 0, 1), &v);
+    return out;
+}
+
+Test(kernels, any_vote_counts)
+{
+    const double good[] = {0, -1, 1e300, -DBL_MAX, DBL_MIN},
+                 bad[] = {NAN, -NAN, INFINITY, -INFINITY};
+    uint32_t votes[5] = {0};
+
+    for (size_t i = 0; i < 5; i++) {
+        cr_assert_eq(vote(&good[i], NULL, 0, 7, false), 0);
+        cr_assert_eq(vote(&bad[i % 4], NULL, 0, 0, i == 4), 1);
+        cr_assert_eq(vote(&good[i], votes, 5, 0, true), 0);
+        votes[i] = 1;
+        cr_assert_eq(vote(NULL, votes, 5, 0, false), 1);
+        cr_assert_eq(vote(&good[i], votes, i, 0, true), 0, "the others' only");
+        votes[i] = 0;
+    }
+    cr_assert_eq(vote(NULL, votes, 5, 1, true), 1);
+    cr_assert_eq(vote(NULL, votes, 5, 1, false), 0);
+}
+
+Test(kernels, an_update_is_skipped_if_voted_so)
+{
+    _Alignas(16) float w[4] = {1, 2, 3, 4}, g[4] = {1, 1, 1, 1};
+    struct device_range range = {.n = 4};
+    uint32_t skip = 1;
+    struct device_sgd s = {.w = w,
+                           .g = g,
+                           .ranges = &range,
+                           .n_ranges = 1,
+                           .n_tiles = device_tile(&range, 1),
+                           .lr = 1,
+                           .unscale = 1,
+                           .skip = &skip};
+
+    kernel_sgd(place(0, 1, 0, 1), &s);
+    cr_assert_eq(w[3], 4);
+    skip = 0;
+    kernel_sgd(place(0, 1, 0, 1), &s);
+    cr_assert_eq(w[3], 3);
 }
 
 /* --- finite? --- */

@@ -75,9 +75,10 @@ static UNUSED void set(struct config *cfg, const char *assignment)
 }
 
 /* The tiny configuration with the settings of `more` (NULL-terminated) on top. */
+static int n_configs;
+
 static UNUSED void make_config(struct config *cfg, const char *const *more)
 {
-    static int run;
     char output[128];
 
     memset(cfg, 0, sizeof *cfg);
@@ -85,7 +86,7 @@ static UNUSED void make_config(struct config *cfg, const char *const *more)
     for (size_t i = 0; i < sizeof tiny / sizeof tiny[0]; i++) {
         set(cfg, tiny[i]);
     }
-    (void)snprintf(output, sizeof output, "train.output=%s/run%d", scratch, run++);
+    (void)snprintf(output, sizeof output, "train.output=%s/run%d", scratch, n_configs++);
     set(cfg, output);
     for (; more != NULL && *more != NULL; more++) {
         set(cfg, *more);

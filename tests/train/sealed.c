@@ -10,19 +10,6 @@ enum {
     ALIGN = 256
 };
 
-struct sealed_world sealed_world = {.lock = PTHREAD_MUTEX_INITIALIZER, .align = 64};
-
-const struct nn_ops *sealed_host_ops(void)
-{
-    return nn_ops_find("cpu");
-}
-
-void sealed_fault(const char *what)
-{
-    fprintf(stderr, "sealed: %s\n", what);
-    sealed_world.faults++;
-}
-
 static enum status stuck(void)
 {
     sealed_fault("nothing can run, and a thread waits");
@@ -217,6 +204,7 @@ static enum status stream_sync(void *set, void *stream)
         sealed_fault("a thread waits for a stream that it captures");
     }
     sealed_world.stops += s->first != NULL;
+    sealed_world.near++;
     while (st == ST_OK && s->first != NULL) {
         st = sealed_run_any(set) ? ST_OK : stuck();
     }
@@ -284,6 +272,7 @@ static enum status event_sync(void *set, void *event)
     }
     want = e->issued;
     sealed_world.stops += e->reached < want;
+    sealed_world.near += e->on != NULL && e->on->n_losses > 0 && e->on->n_losses == e->n_losses;
     while (st == ST_OK && e->reached < want) {
         st = sealed_run_any(set) ? ST_OK : stuck();
     }
@@ -316,6 +305,12 @@ static enum status clear(void *set, void *stream, void *p, size_t bytes)
 static enum status store(void *set, void *stream, const struct device_store *s)
 {
     sealed_put(set, stream, &(struct work){.kind = STORE, .u.store = *s});
+    return ST_OK;
+}
+
+static enum status vote(void *set, void *stream, const struct device_vote *v)
+{
+    sealed_put(set, stream, &(struct work){.kind = VOTE, .u.vote = *v});
     return ST_OK;
 }
 
@@ -373,6 +368,7 @@ const struct device_ops *sealed_device(void)
         .copy = copy,
         .clear = clear,
         .store = store,
+        .vote = vote,
         .convert = convert,
         .finite = is_finite,
         .fold = fold,
@@ -382,41 +378,4 @@ const struct device_ops *sealed_device(void)
     table.align = sealed_world.align;
     sealed_add_graphs(&table);
     return &table;
-}
-
-void sealed_set_align(size_t bytes)
-{
-    sealed_world.align = bytes;
-}
-
-void sealed_seed(uint64_t seed)
-{
-    sealed_world.rng = rng_make(seed, RNG_TEST, 0);
-    sealed_world.drawn = 0;
-}
-
-size_t sealed_faults(void)
-{
-    return sealed_world.faults;
-}
-
-size_t sealed_stops(void)
-{
-    return sealed_world.stops;
-}
-
-void sealed_drop_wait(size_t k)
-{
-    sealed_world.waits = 0;
-    sealed_world.drop = k;
-}
-
-size_t sealed_n_waits(void)
-{
-    return sealed_world.waits;
-}
-
-void sealed_bake(bool on)
-{
-    sealed_world.bake = on;
 }

@@ -38,6 +38,10 @@ size_t sealed_faults(void);
  * stood still. */
 size_t sealed_stops(void);
 
+/* How often it was about to have no work: the calling thread waited for a place on a stream behind
+ * which there was no other forward pass, whether the stream had come there or not. */
+size_t sealed_near_waits(void);
+
 /* From now on leave out the wait of a stream number `k` (from 1) for an event; 0: none. */
 void sealed_drop_wait(size_t k);
 size_t sealed_n_waits(void);

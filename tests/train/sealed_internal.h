@@ -17,6 +17,7 @@ enum kind {
     COPY,
     CLEAR,
     STORE,
+    VOTE,
     CONVERT,
     FINITE,
     FOLD,
@@ -30,6 +31,8 @@ struct event {
     size_t issued, reached; /* records, counted */
     double reached_s;
     size_t n_uses;               /* queued records and waits */
+    const struct stream *on;     /* where it was recorded last, */
+    size_t n_losses;             /* and how many passes had been put there */
     const struct graph *capture; /* its last record went there, if it is not NULL */
 };
 
@@ -56,6 +59,7 @@ struct work {
             size_t bytes;
         } copy;
         struct device_store store;
+        struct device_vote vote;
         struct device_convert convert;
         struct device_finite finite;
         struct device_fold fold;
@@ -70,7 +74,7 @@ struct work {
 
 struct stream {
     struct work *first, *last;
-    size_t n_queued;
+    size_t n_queued, n_losses;
     int slot;
     struct graph *capture; /* where what is put on it goes; NULL: into the queue */
 };
@@ -104,8 +108,8 @@ struct sealed_world {
     struct rng rng;
     uint64_t drawn;
     size_t align;
-    size_t faults, stops, waits, drop;
-    bool bake;
+    size_t faults, stops, near, waits, drop;
+    bool bake, sluggish;
 };
 extern struct sealed_world sealed_world;
 

@@ -8,6 +8,7 @@
 #include "device/kernels/kernel_fold.h"
 #include "device/kernels/kernel_sgd.h"
 #include "device/kernels/kernel_store.h"
+#include "device/kernels/kernel_vote.h"
 #include "sealed_internal.h"
 
 static const struct kernel_place everything = {0, 1, 0, 1};
@@ -84,6 +85,7 @@ static void run_sgd(const struct device_sgd *sgd)
     s.v = opened(s.v);
     s.g = opened(s.g);
     s.ranges = opened(s.ranges);
+    s.skip = opened(s.skip);
     kernel_sgd(everything, &s);
 }
 
@@ -102,6 +104,16 @@ static void run_store(const struct device_store *store)
 
     s.dst = opened(s.dst);
     kernel_store(everything, &s);
+}
+
+static void run_vote(const struct device_vote *vote)
+{
+    struct device_vote v = *vote;
+
+    v.loss = opened(v.loss);
+    v.votes = opened(v.votes);
+    v.out = opened(v.out);
+    kernel_vote(everything, &v);
 }
 
 static void run_convert(const struct device_convert *convert)
@@ -135,6 +147,9 @@ static void run_first(struct stream *s)
     case STORE:
         run_store(&w->u.store);
         break;
+    case VOTE:
+        run_vote(&w->u.vote);
+        break;
     case CONVERT:
         run_convert(&w->u.convert);
         break;
@@ -167,6 +182,24 @@ static uint32_t draw(void)
     return rng_u32(&sealed_world.rng, sealed_world.drawn++);
 }
 
+/* With every other seed streams differ in speed, so that some run far ahead of the others. */
+static struct stream *choose(struct stream *const *able, size_t n)
+{
+    const uint64_t slots = UINT64_C(1) << 40; /* numbers that are not drawn otherwise */
+    struct stream *fastest = able[0];
+
+    if (!sealed_world.sluggish || draw() % 8 == 0) {
+        return able[draw() % n];
+    }
+    for (size_t i = 1; i < n; i++) {
+        if (rng_u32(&sealed_world.rng, slots + (uint64_t)able[i]->slot) >
+            rng_u32(&sealed_world.rng, slots + (uint64_t)fastest->slot)) {
+            fastest = able[i];
+        }
+    }
+    return fastest;
+}
+
 bool sealed_run_any(struct set *set)
 {
     struct stream *able[MAX_STREAMS];
@@ -181,7 +214,7 @@ bool sealed_run_any(struct set *set)
     if (n == 0) {
         return false;
     }
-    run_first(able[draw() % n]);
+    run_first(choose(able, n));
     return true;
 }
 
@@ -203,12 +236,15 @@ void sealed_put(struct set *set, struct stream *s, const struct work *w)
     if (w->kind == RECORD) {
         copy->u.place.number = ++w->u.place.event->issued;
         w->u.place.event->n_uses++;
+        w->u.place.event->on = s;
+        w->u.place.event->n_losses = s->n_losses;
     }
     if (w->kind == WAIT) {
         copy->u.place.number =
             ++sealed_world.waits == sealed_world.drop ? 0 : w->u.place.event->issued;
         w->u.place.event->n_uses++;
     }
+    s->n_losses += w->kind == CALL && w->u.call.is_loss;
     if (s->last != NULL) {
         s->last->next = copy;
     } else {

@@ -157,7 +157,7 @@ Test(device, the_host_stands_still_twice_a_step_at_most)
  * without each, as others say the same; a quarter of them is asked for. */
 Test(device, a_missing_wait_is_seen)
 {
-    static const char *const settings[] = {"device.count=2", "comm.buckets=layer", "train.epochs=1",
+    static const char *const settings[] = {"device.count=3", "comm.buckets=layer", "train.epochs=1",
                                            NULL};
     struct outcome host = run(settings), sealed;
     size_t n_waits, stride, n, n_seen = 0;

@@ -5,6 +5,7 @@
 #include "device/kernels/kernel_fold.h"
 #include "device/kernels/kernel_sgd.h"
 #include "device/kernels/kernel_store.h"
+#include "device/kernels/kernel_vote.h"
 
 static __device__ __forceinline__ struct kernel_place here(void)
 {
@@ -37,6 +38,11 @@ static __global__ void convert_kernel(const __grid_constant__ struct device_conv
 static __global__ void finite_kernel(const __grid_constant__ struct device_finite f)
 {
     kernel_finite(here(), &f);
+}
+
+static __global__ void vote_kernel(const __grid_constant__ struct device_vote v)
+{
+    kernel_vote(here(), &v);
 }
 
 static __global__ void sgd_kernel(const __grid_constant__ struct device_sgd s)
@@ -107,6 +113,12 @@ extern "C" cudaError_t cuda_kernels_finite(cudaStream_t stream, size_t n_blocks,
         return cudaSuccess;
     }
     finite_kernel<<<(unsigned)kernel_blocks(items, n_blocks), KERNEL_THREADS, 0, stream>>>(*f);
+    return cudaGetLastError();
+}
+
+extern "C" cudaError_t cuda_kernels_vote(cudaStream_t stream, const struct device_vote *v)
+{
+    vote_kernel<<<1, 1, 0, stream>>>(*v);
     return cudaGetLastError();
 }
 

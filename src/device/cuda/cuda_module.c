@@ -51,6 +51,7 @@ const struct device_ops espalier_cuda_device = {
     .store = cuda_stream_store,
     .convert = cuda_stream_convert,
     .finite = cuda_stream_finite,
+    .vote = cuda_stream_vote,
     .fold = cuda_stream_fold,
     .sgd = cuda_stream_sgd,
     .capture_begin = cuda_stream_capture_begin,

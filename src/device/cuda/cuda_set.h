@@ -81,6 +81,7 @@ MUST_CHECK enum status cuda_stream_copy(void *set, void *stream, void *dst, cons
                                         size_t bytes);
 MUST_CHECK enum status cuda_stream_event_sync(void *set, void *event);
 MUST_CHECK enum status cuda_stream_clear(void *set, void *stream, void *p, size_t bytes);
+MUST_CHECK enum status cuda_stream_vote(void *set, void *stream, const struct device_vote *v);
 MUST_CHECK enum status cuda_stream_store(void *set, void *stream, const struct device_store *s);
 MUST_CHECK enum status cuda_stream_convert(void *set, void *stream, const struct device_convert *c);
 MUST_CHECK enum status cuda_stream_finite(void *set, void *stream, const struct device_finite *f);

@@ -187,6 +187,16 @@ enum status cuda_stream_clear(void *set, void *stream, void *p, size_t bytes)
     return ST_OK;
 }
 
+enum status cuda_stream_vote(void *set, void *stream, const struct device_vote *v)
+{
+    const struct cuda_stream *s = stream;
+
+    (void)set;
+    CUDA_TRY(cudaSetDevice(s->rank->device));
+    CUDA_TRY(cuda_kernels_vote(s->handle, v));
+    return ST_OK;
+}
+
 enum status cuda_stream_store(void *set, void *stream, const struct device_store *v)
 {
     const struct cuda_stream *s = stream;

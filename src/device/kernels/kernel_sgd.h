@@ -85,6 +85,9 @@ KERNEL void kernel_sgd_piece(struct kernel_place p, const struct device_sgd *s, 
 
 KERNEL void kernel_sgd(struct kernel_place p, const struct device_sgd *s)
 {
+    if (s->skip != NULL && *s->skip != 0) {
+        return;
+    }
     for (size_t t = p.block; t < s->n_tiles; t += p.n_blocks) {
         const struct device_range r = s->ranges[kernel_sgd_find(s->ranges, s->n_ranges, t)];
         size_t skip = (t - r.first_tile) * KERNEL_SGD_TILE, left = r.n - skip;
