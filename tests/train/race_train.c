@@ -1,6 +1,7 @@
 /*
- * A plain program for the thread sanitizer: tiny trainings in every way that ranks share memory.
- * It must end with 0 and without a report.
+ * A plain program for the thread sanitizer: tiny trainings in every way that ranks share memory,
+ * and on devices, where they share what they say of a step. It must end with 0 and without a
+ * report.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include "config/config.h"
+#include "sealed.h"
 #include "train/trainer.h"
 
 static const char *const common[] = {
@@ -35,7 +37,16 @@ static const char *const ways[][4] = {
     {"comm.backend=onehop", "debug.inject=fail:0@4", "optim.fuse=on"},
 };
 
-static enum status train(const char *const *way, const char *output)
+static const char *const on_devices[][4] = {
+    {"comm.backend=onehop", "train.eval_every=1"},
+    {"comm.backend=ring", "comm.order=priority", "device.graph=off"},
+    {"comm.backend=lp", "train.accum_steps=2", "train.on_nan=ignore"},
+    {"comm.backend=mst", "comm.sync=reduce-broadcast"},
+    {"comm.backend=onehop", "train.on_nan=skip", "debug.verify_every=1"},
+    {"comm.backend=ring", "debug.inject=fail:2@3"},
+};
+
+static enum status train(const char *const *way, bool on_device, const char *output)
 {
     struct config cfg = {.file = NULL};
     struct trainer *t = NULL;
@@ -55,7 +66,8 @@ static enum status train(const char *const *way, const char *output)
         st = config_finish(&cfg);
     }
     if (st == ST_OK) {
-        st = trainer_create(&cfg, false, &t);
+        st = on_device ? trainer_create_on(&cfg, false, sealed_device(), sealed_ops(), &t)
+                       : trainer_create(&cfg, false, &t);
     }
     if (st == ST_OK) {
         st = trainer_run(t, &s);
@@ -67,6 +79,7 @@ static enum status train(const char *const *way, const char *output)
 
 int main(void)
 {
+    const size_t n_ways = sizeof ways / sizeof ways[0];
     char folder[64], output[96], command[96];
     int bad = 0;
 
@@ -74,10 +87,13 @@ int main(void)
     if (mkdir(folder, 0777) != 0 || setenv("XDG_CACHE_HOME", folder, 1) != 0) {
         return 1;
     }
-    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
-        enum status want = i < 8 ? ST_OK : ST_INTERNAL, st;
+    for (size_t i = 0; i < n_ways + sizeof on_devices / sizeof on_devices[0]; i++) {
+        const bool fails = i == 8 || i == 9 || i == n_ways + 5;
+        const enum status want = fails ? ST_INTERNAL : ST_OK;
+        enum status st;
         (void)snprintf(output, sizeof output, "train.output=%s/run%zu", folder, i);
-        st = train(ways[i], output);
+        st = i < n_ways ? train(ways[i], false, output)
+                        : train(on_devices[i - n_ways], true, output);
         if (st != want) {
             fprintf(stderr, "way %zu: %s\n", i, status_text(st));
             bad = 1;

@@ -63,11 +63,13 @@ static enum status capture_begin(void *set, void *stream)
     if (g == NULL) {
         return ST_NOMEM;
     }
+    (void)pthread_mutex_lock(&sealed_world.lock);
     if (s->capture != NULL) {
         sealed_fault("a capture begins in another one");
     }
     g->origin = s;
     s->capture = g;
+    (void)pthread_mutex_unlock(&sealed_world.lock);
     return ST_OK;
 }
 
