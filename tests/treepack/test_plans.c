@@ -156,6 +156,41 @@ Test(plans, over_unequal_directions_are_optimal_and_sound)
     topo_destroy(t);
 }
 
+/* What lies on no way between two devices, such as a network port, adds nothing to a bound. */
+Test(plans, with_dead_ends_are_optimal_and_sound)
+{
+    static const char *const texts[] = {
+        /* ports at switches and at each other, with cuts as proofs */
+        "device a b c d\nswitch s r\nnic n m\nnet w\nlink a b 25 B/s\nlink b d 50 B/s\n"
+        "link a s 15 B/s\nlink c s 15 B/s\nlink n s 15 B/s\nlink n w 9 B/s\nlink s r 15 B/s\n"
+        "link b r 15 B/s\nlink d r 15 B/s\nlink m r 7 B/s\n",
+        /* ports at devices, with a partition as proof */
+        "device a b c\nnic n m\nswitch s\nlink a b 2 B/s\nlink b c 2 B/s\nlink a c 4 B/s\n"
+        "link n a 3 B/s\nlink m n 5 B/s\nlink c s 9 B/s\n",
+        /* of one direction, and unequal ones, with weighted cuts as proofs */
+        "device a b c d\nswitch s\nnic n m k\noneway a b 3 B/s\noneway b a 2 B/s\n"
+        "link b c 4 B/s\noneway c d 3 B/s\noneway d a 2 B/s\noneway a d 1 B/s\n"
+        "oneway d c 1 B/s\nlink a s 2 B/s\nlink c s 1 B/s\nlink s n 7 B/s\noneway b m 6 B/s\n"
+        "oneway s m 6 B/s\noneway k d 5 B/s\noneway k s 5 B/s\n",
+    };
+
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        char text[1024];
+        struct topo *t;
+        (void)snprintf(text, sizeof text, "topology t%zu\n%s", i, texts[i]);
+        cr_assert_eq(topo_parse("text", text, strlen(text), &t), ST_OK);
+        for (int root = 0; root < t->n_devices; root++) {
+            check_plan(t, COLL_BROADCAST, root);
+            check_plan(t, COLL_REDUCE, root);
+        }
+        check_plan(t, COLL_ALLREDUCE, -1);
+        check_plan(t, COLL_ALLGATHER, -1);
+        check_plan(t, COLL_REDUCE_SCATTER, -1);
+        topo_destroy(t);
+    }
+    cr_assert_eq(mem_live(), 0);
+}
+
 Test(plans, for_other_devices_are_refused)
 {
     struct topo *t = machine("dgx-a100"), *s, *other = machine("dgx-h100");

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "comm/treepack/dead_ends.h"
 
 enum {
     TEXT_BYTES = 1024
@@ -124,9 +125,72 @@ static void explain_partition(struct text *text, const struct topo *t, const str
     put_number(text, ": %.6g GB/s", rate_gbs);
 }
 
+/* Room for a value of each vertex, and which of them the lattice leaves out. */
+struct values {
+    const struct topo *t;
+    bool *left;
+    int64_t *value;
+};
+
+static enum status values_init(struct values *s, const struct topo *t, const struct lattice *l)
+{
+    *s = (struct values){t, mem_alloc((size_t)t->n_vertices, sizeof *s->left),
+                         mem_alloc((size_t)t->n_vertices, sizeof *s->value)};
+    if (s->left == NULL || s->value == NULL) {
+        return ST_NOMEM;
+    }
+    for (int v = 0; v < t->n_vertices; v++) {
+        s->left[v] = true;
+    }
+    for (int v = 0; v < l->n; v++) {
+        s->left[l->vertex[v]] = false;
+    }
+    return ST_OK;
+}
+
+static void values_fini(struct values *s)
+{
+    mem_free(s->left);
+    mem_free(s->value);
+}
+
+static void level_set(struct values *s, bool up, unsigned char *inside)
+{
+    for (int v = 0; v < s->t->n_vertices; v++) {
+        s->value[v] = inside[v];
+    }
+    dead_ends_level(s->t, s->left, up, s->value);
+    for (int v = 0; v < s->t->n_vertices; v++) {
+        inside[v] = (unsigned char)s->value[v];
+    }
+}
+
+/* `weight`: [n_vertices] pairs, of which those of one pass. */
+static void level_weights(struct values *s, bool up, int64_t *weight)
+{
+    for (int v = 0; v < s->t->n_vertices; v++) {
+        s->value[v] = weight[2 * v + up];
+    }
+    dead_ends_level(s->t, s->left, up, s->value);
+    for (int v = 0; v < s->t->n_vertices; v++) {
+        weight[2 * v + up] = s->value[v];
+    }
+}
+
+static void level_cut(struct values *s, int *part)
+{
+    for (int v = 0; v < s->t->n_vertices; v++) {
+        s->value[v] = part[v];
+    }
+    dead_ends_level(s->t, s->left, false, s->value);
+    for (int v = 0; v < s->t->n_vertices; v++) {
+        part[v] = (int)s->value[v];
+    }
+}
+
 /* Weighted cuts, from vertices of the lattice to those of the topology. */
 static enum status copy_cuts(const struct topo *t, const struct lattice *l, const struct bound *b,
-                             struct proof *proof)
+                             struct values *values, struct proof *proof)
 {
     size_t n = (size_t)t->n_vertices;
 
@@ -145,17 +209,20 @@ static enum status copy_cuts(const struct topo *t, const struct lattice *l, cons
         for (int v = 0; v < l->n; v++) {
             cut->inside[l->vertex[v]] = b->cuts[i].inside[v];
         }
+        level_set(values, cut->up, cut->inside);
     }
     for (int v = 0; v < 2 * l->n; v++) {
         proof->switch_weight[2 * l->vertex[v / 2] + v % 2] = b->switch_weight[v];
     }
+    level_weights(values, false, proof->switch_weight);
+    level_weights(values, true, proof->switch_weight);
     proof->den = b->cut_den;
     proof->kind = PROOF_WEIGHTED_CUTS;
     return ST_OK;
 }
 
 static enum status copy_parts(const struct topo *t, const struct solution *s, bool reversed,
-                              struct proof *proof)
+                              struct values *values, struct proof *proof)
 {
     const struct bound *b = &s->bound;
 
@@ -164,45 +231,64 @@ static enum status copy_parts(const struct topo *t, const struct solution *s, bo
         return ST_NOMEM;
     }
     for (int v = 0; v < t->n_vertices; v++) {
-        /* A switch without a use belongs to any side of a cut and to no part. */
         proof->part[v] = b->kind == BOUND_CUT ? 1 : -1;
     }
     for (int v = 0; v < s->whole->n; v++) {
         int p = b->part[v];
         proof->part[s->whole->vertex[v]] = b->kind == BOUND_CUT && reversed ? 1 - p : p;
     }
+    if (b->kind == BOUND_CUT) {
+        level_cut(values, proof->part);
+    } else {
+        dead_ends_join(t, values->left, proof->part);
+    }
     proof->kind = b->kind == BOUND_CUT ? PROOF_CUT : PROOF_PARTITION;
     proof->n_parts = b->n_parts;
+    return ST_OK;
+}
+
+static enum status explain(const struct topo *t, const struct solution *s,
+                           const struct solve_request *q, struct values *values, struct text *text,
+                           struct plan *out)
+{
+    const struct bound *b = &s->bound;
+
+    if (b->kind == BOUND_WEIGHTED_CUTS) {
+        TRY(copy_cuts(t, s->whole, b, values, &out->proof));
+        put_number(text, "a weighted sum of %g cuts,", b->n_cuts);
+        put(text, " in which every byte counts once and every link at most as often as its "
+                  "weight, allows");
+        put_number(text, " %.6g GB/s", 1e-9 * out->bound_bytes_per_s);
+        return ST_OK;
+    }
+    if (b->part == NULL) {
+        put(text, "one device has nothing to move");
+        return ST_OK;
+    }
+    TRY(copy_parts(t, s, q->reversed, values, &out->proof));
+    if (b->kind == BOUND_CUT) {
+        explain_cut(text, t, q, out->proof.part);
+    } else {
+        explain_partition(text, t, b, out->proof.part, 1e-9 * out->bound_bytes_per_s);
+    }
     return ST_OK;
 }
 
 enum status explain_bound(const struct topo *t, const struct solution *s,
                           const struct solve_request *q, struct plan *out)
 {
-    const struct bound *b = &s->bound;
     struct text text = {mem_alloc(TEXT_BYTES, 1), 0};
+    struct values values;
+    enum status st;
 
     out->bottleneck = text.p;
     if (text.p == NULL) {
         return ST_NOMEM;
     }
-    if (b->kind == BOUND_WEIGHTED_CUTS) {
-        TRY(copy_cuts(t, s->whole, b, &out->proof));
-        put_number(&text, "a weighted sum of %g cuts,", b->n_cuts);
-        put(&text, " in which every byte counts once and every link at most as often as its "
-                   "weight, allows");
-        put_number(&text, " %.6g GB/s", 1e-9 * out->bound_bytes_per_s);
-        return ST_OK;
+    st = values_init(&values, t, s->whole);
+    if (st == ST_OK) {
+        st = explain(t, s, q, &values, &text, out);
     }
-    if (b->part == NULL) {
-        put(&text, "one device has nothing to move");
-        return ST_OK;
-    }
-    TRY(copy_parts(t, s, q->reversed, &out->proof));
-    if (b->kind == BOUND_CUT) {
-        explain_cut(&text, t, q, out->proof.part);
-    } else {
-        explain_partition(&text, t, b, out->proof.part, 1e-9 * out->bound_bytes_per_s);
-    }
-    return ST_OK;
+    values_fini(&values);
+    return st;
 }
