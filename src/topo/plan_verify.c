@@ -320,9 +320,10 @@ static enum status check_claims(struct verify *v, FILE *report)
         }
     }
     if (report != NULL) {
-        (void)fprintf(report, "%s: sound: %s, %d devices, %zu trees, %.6g GB/s", v->path,
-                      json_string_value(json_object_get(v->root, "collective")), v->n,
-                      json_array_size(json_object_get(v->root, "trees")), rate);
+        const size_t n_trees = json_array_size(json_object_get(v->root, "trees"));
+        (void)fprintf(report, "%s: sound: %s, %d devices, %zu tree%s, %.6g GB/s", v->path,
+                      json_string_value(json_object_get(v->root, "collective")), v->n, n_trees,
+                      n_trees == 1 ? "" : "s", rate);
         if (proved > 0) {
             (void)fprintf(report, ", bound %.6g GB/s%s", proved,
                           same_number(rate, proved) ? ": optimal" : "");
