@@ -206,13 +206,10 @@ enum status comm_check(const struct comm *c)
     return c->lanes == NULL ? ST_OK : nccl_lanes_check(c->lanes);
 }
 
-void comm_abort(struct comm *c, int rank, enum status why)
+bool comm_abort(struct comm *c, int rank, enum status why)
 {
-    if (c->places == NULL) {
-        engine_abort(c->engine, rank, why);
-    } else {
-        engine_cuda_abort(c->engine_cuda, rank, why);
-    }
+    return c->places == NULL ? engine_abort(c->engine, rank, why)
+                             : engine_cuda_abort(c->engine_cuda, rank, why);
 }
 
 struct comm_times comm_last_times(const struct comm *c, int rank, size_t b)

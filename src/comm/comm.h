@@ -115,8 +115,9 @@ bool comm_done(const struct comm *c, int rank, size_t b);
 MUST_CHECK enum status comm_check(const struct comm *c);
 
 /* Rank `rank` cannot go on: every other rank's post and wait returns ST_PEER from now on. That is
- * logged, except for why = ST_PEER: then it has been elsewhere. */
-void comm_abort(struct comm *c, int rank, enum status why);
+ * logged, except for why = ST_PEER: then it has been elsewhere. False if the communicator had
+ * failed before, the cause of which has been logged; nothing changes then. */
+bool comm_abort(struct comm *c, int rank, enum status why);
 
 /* When `rank`'s last use of bucket `b` was posted, began and ended. Of arenas in the host's memory;
  * valid between comm_wait and the next post. */

@@ -44,17 +44,25 @@ void due_fini(struct rank *r)
     r->buckets = NULL;
 }
 
+bool rank_abort(struct rank *r)
+{
+    const struct trainer *t = r->t;
+    bool first = true;
+
+    if (t->comm != NULL) {
+        first = comm_abort(t->comm, r->index, ST_PEER);
+    }
+    if (t->sharing != NULL) {
+        first = comm_abort(t->sharing, r->index, ST_PEER) && first;
+    }
+    return first;
+}
+
 void rank_fail(struct rank *r, enum status st)
 {
     if (st != ST_OK && r->status == ST_OK) {
         r->status = st;
-        if (r->t->comm == NULL) {
-            return;
-        }
-        comm_abort(r->t->comm, r->index, ST_PEER); /* the cause has been logged */
-        if (r->t->sharing != NULL) {
-            comm_abort(r->t->sharing, r->index, ST_PEER);
-        }
+        (void)rank_abort(r);
     }
 }
 

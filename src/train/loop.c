@@ -7,13 +7,24 @@
 /* Where the communicator has waited in vain for a rank already, there is little hope for it. */
 static const double SHORT_WAIT_S = 1;
 
+/* Does a rank wait for the sum? Another one may have given all of its part already. */
+static bool is_awaited(const struct trainer *t, size_t b)
+{
+    for (int r = 0; r < t->n_ranks; r++) {
+        if (!comm_done(t->comm, r, b)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void tell_missing(const struct rank *r, const char *missing, const char *where)
 {
     const struct trainer *t = r->t;
     const char *plural = strchr(missing, ',') != NULL ? "s" : "";
 
-    for (size_t b = 0; r->due.n_open > 0 && b < t->n_buckets; b++) {
-        if (r->due.open[b] && !comm_done(t->comm, r->index, b)) {
+    for (size_t b = 0; t->comm != NULL && b < t->n_buckets; b++) {
+        if (is_awaited(t, b)) {
             log_error(
                 "%s of bucket %zu (%s) timed out after %g s on rank %d, waiting for rank%s %s, "
                 "which did not come to %s, find out what became of it or raise [comm] "
@@ -37,10 +48,14 @@ bool loop_wait(struct rank *r, unsigned round, const char *where)
     enum status st = meeting_wait(&t->meeting, round,
                                   late && timeout_s > SHORT_WAIT_S ? SHORT_WAIT_S : timeout_s);
 
-    if (st == ST_TIMEOUT && r->status == ST_OK) {
+    if (st == ST_TIMEOUT && !rank_abort(r)) {
+        st = ST_PEER; /* what went wrong first has been told */
+    } else if (st == ST_TIMEOUT) {
         tell_missing(r, meeting_missing(&t->meeting, round, missing, sizeof missing), where);
     }
-    rank_fail(r, st); /* the sums will not come either, so nobody is to wait for them */
+    if (st != ST_OK && r->status == ST_OK) {
+        r->status = st; /* who broke the meeting has ended the waits for sums too */
+    }
     return st == ST_OK;
 }
 

@@ -247,6 +247,9 @@ void due_count(struct rank *r);
 /* The step counted: add what was staged in it to the sums if `timed`; begin anew. */
 void due_commit(struct rank *r, bool timed);
 
+/* No sum will come any more; false if something has gone wrong before, which has been told. */
+bool rank_abort(struct rank *r);
+
 /* Keep the rank's first error and tell the communicator; ST_OK is nothing. */
 void rank_fail(struct rank *r, enum status st);
 

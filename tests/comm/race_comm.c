@@ -52,7 +52,7 @@ static void *rank_main(void *arg)
 
     for (int k = 0; r->st == ST_OK && k < STEPS; k++) {
         if (k == r->abort_at) {
-            comm_abort(r->comm, r->rank, ST_CANCELLED);
+            (void)comm_abort(r->comm, r->rank, ST_CANCELLED);
         }
         r->st = step(r, k);
     }

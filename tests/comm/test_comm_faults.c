@@ -47,6 +47,7 @@ Test(comm, a_rank_that_does_not_come_is_named_on_time)
         cr_assert_not_null(strstr(text, "allreduce of bucket 0 (conv1)"), "%s", text);
         cr_assert_not_null(strstr(text, "waiting for rank 2"), "%s", text);
         cr_assert_null(strchr(strchr(text, '\n') + 1, '\n'), "said more than once: %s", text);
+        cr_assert_not(comm_abort(w.comm, 2, ST_PEER));
         cr_assert_eq(comm_post(w.comm, 2, 1), ST_TIMEOUT);
         world_fini(&w);
     }
@@ -56,7 +57,7 @@ static enum status abort_one(struct world_rank *r)
 {
     if (r->rank == 1) {
         usleep(20000); /* let the others fall asleep */
-        comm_abort(r->w->comm, 1, ST_NONFINITE);
+        cr_assert(comm_abort(r->w->comm, 1, ST_NONFINITE));
         return ST_NONFINITE;
     }
     TRY(comm_post(r->w->comm, r->rank, 0));
@@ -78,6 +79,7 @@ Test(comm, an_abort_wakes_and_stops_every_rank)
         cr_assert_eq(ranks[r].st, r == 1 ? ST_NONFINITE : ST_PEER);
     }
     cr_assert_not_null(strstr(text, "rank 1 cannot go on (non-finite loss)"), "%s", text);
+    cr_assert_not(comm_abort(w.comm, 0, ST_INTERNAL), "only the first one is the cause");
     cr_assert_eq(comm_post(w.comm, 0, 1), ST_PEER);
     cr_assert_eq(comm_wait(w.comm, 0, 1), ST_PEER);
     world_fini(&w);

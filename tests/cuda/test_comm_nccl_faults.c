@@ -204,7 +204,7 @@ Test(comm_nccl_faults, a_rank_that_gives_up, .init = cr_redirect_stderr)
     nccl_world_init(&w, 2);
     cr_assert_eq(comm_create(&w.args, &w.comm), ST_OK);
     cr_assert_eq(comm_post(w.comm, 0, 0), ST_OK);
-    comm_abort(w.comm, 1, ST_INPUT);
+    cr_assert(comm_abort(w.comm, 1, ST_INPUT));
     cr_assert_eq(comm_wait(w.comm, 0, 0), ST_PEER);
     cr_assert_eq(comm_post(w.comm, 1, 0), ST_PEER);
     nccl_world_fini(&w);

@@ -32,7 +32,8 @@ Test(engine_cuda, an_abort_reaches_everybody, .init = cr_redirect_stderr)
 
     world_init(&w, &s);
     cr_assert_eq(engine_cuda_post(w.engine, 0, 0, w.streams[0]), ST_OK);
-    engine_cuda_abort(w.engine, 1, ST_INPUT);
+    cr_assert(engine_cuda_abort(w.engine, 1, ST_INPUT));
+    cr_assert_not(engine_cuda_abort(w.engine, 0, ST_INTERNAL), "only the first one is the cause");
     cr_assert_eq(engine_cuda_wait(w.engine, 0, 0, w.streams[0]), ST_PEER);
     cr_assert_eq(engine_cuda_sync(w.engine, 0, 0), ST_PEER);
     world_fini(&w);

@@ -303,14 +303,18 @@ bool engine_cuda_times(const struct engine_cuda *e, int rank, size_t job, size_t
     return device_job_times(&e->jobs[job], e->clock, rank, use, out, &known) == ST_OK && known;
 }
 
-void engine_cuda_abort(struct engine_cuda *e, int rank, enum status why)
+bool engine_cuda_abort(struct engine_cuda *e, int rank, enum status why)
 {
+    bool first;
+
     (void)pthread_mutex_lock(&e->lock);
-    if (e->failed == ST_OK) {
+    first = e->failed == ST_OK;
+    if (first) {
         if (why != ST_PEER) {
             log_error("rank %d cannot go on (%s), all ranks stop", rank, status_text(why));
         }
         (void)!fail(e, ST_PEER);
     }
     (void)pthread_mutex_unlock(&e->lock);
+    return first;
 }

@@ -78,7 +78,7 @@ struct device_times {
 bool engine_cuda_times(const struct engine_cuda *e, int rank, size_t job, size_t use,
                        struct device_times *out);
 
-/* Every post and wait fails from now on; logged unless why = ST_PEER. */
-void engine_cuda_abort(struct engine_cuda *e, int rank, enum status why);
+/* Every post and wait fails from now on; logged unless why = ST_PEER. False if they did already. */
+bool engine_cuda_abort(struct engine_cuda *e, int rank, enum status why);
 
 #endif

@@ -67,8 +67,8 @@ MUST_CHECK enum status engine_wait(struct engine *e, int rank, size_t job);
 
 bool engine_done(const struct engine *e, int rank, size_t job);
 
-/* Every post and wait fails from now on; logged unless why = ST_PEER. */
-void engine_abort(struct engine *e, int rank, enum status why);
+/* Every post and wait fails from now on; logged unless why = ST_PEER. False if they did already. */
+bool engine_abort(struct engine *e, int rank, enum status why);
 
 /* Of `rank`'s last use of the job, between its wait and its next post; 0 if not timed. */
 struct engine_times engine_last_times(const struct engine *e, int rank, size_t job);

@@ -342,7 +342,7 @@ bool engine_done(const struct engine *e, int rank, size_t job)
     return engine_run_done(&e->jobs[job], rank);
 }
 
-void engine_abort(struct engine *e, int rank, enum status why)
+bool engine_abort(struct engine *e, int rank, enum status why)
 {
     int none = ST_OK;
 
@@ -352,6 +352,7 @@ void engine_abort(struct engine *e, int rank, enum status why)
         }
         engine_run_wake_all(e);
     }
+    return none == ST_OK;
 }
 
 struct engine_times engine_last_times(const struct engine *e, int rank, size_t job)
