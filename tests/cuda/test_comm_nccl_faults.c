@@ -181,6 +181,58 @@ Test(comm_nccl_faults, a_rank_that_computes_for_long_is_no_time_out)
     nccl_world_fini(&w);
 }
 
+/* A device that is as far behind as the host lets it be: a use of a bucket is over when the host
+ * waits for it, to use its marks again at once. */
+static enum status record_as_under_way(void *set, void *stream, void *event)
+{
+    (void)set;
+    atomic_store((atomic_int *)event, *(const char *)stream != 'r'); /* on the lanes */
+    return ST_OK;
+}
+
+static enum status done_when_waited_for(void *set, void *event, bool *out)
+{
+    (void)set;
+    *out = !nccl_world_stuck || atomic_load((atomic_int *)event) == 0;
+    return ST_OK;
+}
+
+static enum status sync_ends_it(void *set, void *event)
+{
+    (void)set;
+    atomic_store((atomic_int *)event, 0);
+    return ST_OK;
+}
+
+Test(comm_nccl_faults, a_bucket_that_is_always_under_way_is_no_time_out)
+{
+    struct nccl_world w;
+    double end_s;
+
+    nccl_world_init(&w, 2);
+    w.cfg.timeout_s = 1;
+    w.device.record = record_as_under_way;
+    w.device.done = done_when_waited_for;
+    w.device.event_sync = sync_ends_it;
+    for (int r = 0; r < 2; r++) {
+        *(char *)w.places[r].stream = 'r';
+    }
+    cr_assert_eq(comm_create(&w.args, &w.comm), ST_OK);
+    nccl_world_stuck = true;
+    end_s = clock_now_s() + 1.5;
+    while (clock_now_s() < end_s) {
+        for (int r = 0; r < 2; r++) {
+            cr_assert_eq(comm_post(w.comm, r, 0), ST_OK);
+        }
+        for (int r = 0; r < 2; r++) {
+            cr_assert_eq(comm_wait(w.comm, r, 0), ST_OK);
+        }
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    nccl_world_stuck = false;
+    nccl_world_fini(&w);
+}
+
 Test(comm_nccl_faults, a_rank_that_does_not_come, .init = cr_redirect_stderr)
 {
     struct nccl_world w;

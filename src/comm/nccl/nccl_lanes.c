@@ -344,7 +344,8 @@ enum status nccl_lanes_start(struct nccl_lanes *l, struct nccl_run *run)
 
     (void)pthread_mutex_lock(&l->lock);
     if (l->failed == ST_OK) {
-        st = issue(l, run);
+        st = pass(l); /* the use of `run` before may still stand in the list */
+        st = st == ST_OK ? issue(l, run) : st;
         if (st == ST_OK) {
             append(l, run);
         } else {

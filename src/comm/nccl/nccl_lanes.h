@@ -60,8 +60,9 @@ struct nccl_run {
     struct nccl_run *behind; /* of the lanes */
 };
 
-/* Put it on the lanes; `run` must stay until its events are done or all is aborted. Errors: ST_PEER
- * after an abort; ST_INTERNAL with NCCL's reason, and the device's, upon which all is aborted. */
+/* Put it on the lanes; `run` must stay, and not be started again, until its events are done or all
+ * is aborted. Errors: ST_PEER after an abort; ST_INTERNAL with NCCL's reason, and the device's,
+ * upon which all is aborted. */
 MUST_CHECK enum status nccl_lanes_start(struct nccl_lanes *l, struct nccl_run *run);
 
 /* Until nothing is under way, on the streams either. */
