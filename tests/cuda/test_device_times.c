@@ -1,12 +1,14 @@
 /* When buckets were on devices, in virtual time: by the engine's own streams and by NCCL's. */
 #include <criterion/criterion.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "comm/comm.h"
 #include "comm/cuda/device_clock.h"
 #include "grid.h"
+#include "nccl_double.h"
 #include "nccl_streams.h"
 #include "timeline.h"
 
@@ -29,7 +31,7 @@ struct world {
     double begin_s; /* the host's clock, when the devices' were made */
 };
 
-static void world_init(struct world *w, const char *backend)
+static void world_init_for(struct world *w, const char *backend, enum comm_kind kind)
 {
     struct device_ops ops = timeline_ops();
     struct comm_args args = {.cfg = &w->cfg,
@@ -38,7 +40,8 @@ static void world_init(struct world *w, const char *backend)
                              .places = w->places,
                              .buckets = w->buckets,
                              .n_buckets = 2,
-                             .timed = true};
+                             .timed = true,
+                             .kind = kind};
 
     *w = (struct world){.t = timeline_create(),
                         .buckets = {{0, N, "conv2"}, {N, N, "conv1"}},
@@ -63,6 +66,11 @@ static void world_init(struct world *w, const char *backend)
     }
     w->begin_s = clock_now_s();
     cr_assert_eq(comm_create(&args, &w->comm), ST_OK);
+}
+
+static void world_init(struct world *w, const char *backend)
+{
+    world_init_for(w, backend, COMM_ALLREDUCE);
 }
 
 static void world_fini(struct world *w)
@@ -143,6 +151,37 @@ Test(device_times, of_nccl)
 
     world_init(&w, "nccl");
     expect_step(&w, timeline_op_s);
+    world_fini(&w);
+}
+
+/* A few bytes are on their way before their receiver has come. */
+static void put_without_meeting(void *ctx, const struct nccl_double_call *calls, int n_ranks)
+{
+    (void)ctx;
+    for (int r = 0; r < n_ranks; r++) {
+        timeline_work(calls[r].stream, timeline_op_s);
+    }
+}
+
+Test(device_times, of_a_broadcast_whose_root_is_through_first)
+{
+    struct world w;
+    struct comm_times t;
+    void *symbol = nccl_double_symbol("nccl_double_groups");
+    nccl_double_set_group *set_group;
+
+    world_init_for(&w, "nccl", COMM_BROADCAST);
+    memcpy(&set_group, &symbol, sizeof set_group);
+    set_group(put_without_meeting, NULL);
+    post(&w, 0, 0, 1);
+    post(&w, 1, 0, 5);
+    wait_for(&w, 0, 0, 1);
+    wait_for(&w, 1, 0, 1);
+    timeline_advance(w.t, 3);
+    cr_assert(!comm_device_times(w.comm, 0, 0, 0, &t), "rank 1 has not come yet");
+    timeline_advance(w.t, 10);
+    cr_assert(comm_device_times(w.comm, 0, 0, 0, &t));
+    cr_assert(fabs(t.started_s - t.posted_s - 4) < NEAR_S);
     world_fini(&w);
 }
 

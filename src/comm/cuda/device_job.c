@@ -179,5 +179,9 @@ enum status device_job_times(const struct device_job *j, struct device_clock *cl
     if (*known && moves(j)) {
         TRY(d->done(j->opt->set, u->done[rank], known));
     }
+    /* A rank may be through with a reduce or a broadcast before others come to it. */
+    for (int r = 0; *known && j->marks.each && r < j->opt->n_ranks; r++) {
+        TRY(d->done(j->opt->set, u->begun[r], known));
+    }
     return *known ? read_times(j, clock, rank, use, out) : ST_OK;
 }
