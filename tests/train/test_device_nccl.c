@@ -16,28 +16,17 @@ enum {
 static struct outcome run_nccl(const char *const *more, uint64_t seed)
 {
     const char *settings[MAX_SETTINGS + 2] = {"comm.backend=nccl", "comm.nccl=" NCCL_DOUBLE};
-    struct outcome o = {.status = ST_OK};
     struct nccl_streams streams;
-    struct trainer *t = NULL;
-    struct config cfg;
+    struct outcome o;
     size_t live = mem_live();
 
     for (size_t i = 0; more[i] != NULL; i++) {
         settings[i + 2] = more[i];
     }
     sealed_seed(seed);
-    make_config(&cfg, settings);
     nccl_streams_begin(&streams, sealed_device(), NULL);
-    o.status = trainer_create_on(&cfg, false, &streams.ops, sealed_ops(), &t);
-    if (o.status == ST_OK) {
-        o.n = trainer_n_weights(t);
-        o.weights = calloc(o.n, sizeof *o.weights);
-        o.status = trainer_run(t, &o.summary);
-        cr_assert_eq(trainer_weights(t, 0, o.weights, o.n), ST_OK);
-    }
-    trainer_destroy(t);
+    o = run_sealed_with(&streams.ops, settings);
     nccl_streams_end(&streams);
-    config_fini(&cfg);
     cr_assert_eq(mem_live(), live, "a run leaks");
     return o;
 }
