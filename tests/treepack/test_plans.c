@@ -57,6 +57,18 @@ static void check_plan(const struct topo *t, enum collective c, int root)
     plan_destroy(q);
 }
 
+/* All collectives, from every root. */
+static void check_collectives(const struct topo *t)
+{
+    for (int root = 0; root < t->n_devices; root++) {
+        check_plan(t, COLL_BROADCAST, root);
+        check_plan(t, COLL_REDUCE, root);
+    }
+    check_plan(t, COLL_ALLREDUCE, -1);
+    check_plan(t, COLL_ALLGATHER, -1);
+    check_plan(t, COLL_REDUCE_SCATTER, -1);
+}
+
 static void check_classes(const char *name, int expected)
 {
     struct machine m;
@@ -67,13 +79,7 @@ static void check_classes(const char *name, int expected)
     for (int i = 0; i < expected; i++) {
         struct topo *t;
         cr_assert_eq(topo_subset(m.t, list[i].ranks, list[i].n, &t), ST_OK);
-        for (int root = 0; root < list[i].n; root++) {
-            check_plan(t, COLL_BROADCAST, root);
-            check_plan(t, COLL_REDUCE, root);
-        }
-        check_plan(t, COLL_ALLREDUCE, -1);
-        check_plan(t, COLL_ALLGATHER, -1);
-        check_plan(t, COLL_REDUCE_SCATTER, -1);
+        check_collectives(t);
         topo_destroy(t);
     }
     topo_destroy(m.t);
@@ -179,13 +185,7 @@ Test(plans, with_dead_ends_are_optimal_and_sound)
         struct topo *t;
         (void)snprintf(text, sizeof text, "topology t%zu\n%s", i, texts[i]);
         cr_assert_eq(topo_parse("text", text, strlen(text), &t), ST_OK);
-        for (int root = 0; root < t->n_devices; root++) {
-            check_plan(t, COLL_BROADCAST, root);
-            check_plan(t, COLL_REDUCE, root);
-        }
-        check_plan(t, COLL_ALLREDUCE, -1);
-        check_plan(t, COLL_ALLGATHER, -1);
-        check_plan(t, COLL_REDUCE_SCATTER, -1);
+        check_collectives(t);
         topo_destroy(t);
     }
     cr_assert_eq(mem_live(), 0);
